@@ -1,0 +1,266 @@
+"""Turn the committed results into the tables of the README and the documentation.
+
+A table stands between the lines ``<!-- table:NAME -->`` and ``<!-- /table -->``; this
+script rewrites what is between them, so no number is typed by hand. Names:
+
+* ``training_step:TASK`` and ``inference:TASK``, with ``:N`` for N threads;
+* ``never_lose`` (``:N``), ``memory``, ``mnist``;
+* ``machine:SCRIPT``, one sentence on where a result was taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import machine
+import mnist
+from racing import RESULTS, record_ratio
+
+MARKED = re.compile(
+    r"(?P<start><!-- table:(?P<name>[\w:.-]+) -->\n)"
+    r"(?P<body>.*?)"
+    r"(?P<end><!-- /table -->)",
+    re.DOTALL,
+)
+
+Record = dict[str, Any]
+
+
+def main() -> None:
+    """Rewrite the tables of the given files, or check that they are up to date."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        help="Markdown files; usually README.md, benchmarks/README.md and docs/",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if stale"
+    )
+    parser.add_argument("--print", metavar="NAME", help="print one table and stop")
+    options = parser.parse_args()
+    if options.print:
+        print(table(options.print))
+        return
+    stale = []
+    for path in options.files or _usual_files():
+        old = path.read_text()
+        new = fill(old)
+        if new != old:
+            stale.append(path.name)
+            if not options.check:
+                path.write_text(new)
+    if stale:
+        print(f"{'stale' if options.check else 'rewritten'}: {', '.join(stale)}")
+    sys.exit(bool(stale) and options.check)
+
+
+def fill(text: str) -> str:
+    """Return `text` with every marked table replaced by a new one."""
+    return MARKED.sub(
+        lambda found: f"{found['start']}{table(found['name'])}\n{found['end']}", text
+    )
+
+
+def table(name: str) -> str:
+    """Return a table in Markdown.
+
+    Parameters
+    ----------
+    name : str
+        As in the module's docstring.
+
+    Returns
+    -------
+    str
+        Lines of Markdown without a newline at the end.
+    """
+    kind, *details = name.split(":")
+    if kind not in TABLES:
+        raise SystemExit(f"No table is called {name!r}. Tables: {', '.join(TABLES)}.")
+    return TABLES[kind](kind, *details)
+
+
+def race_table(script: str, task: str, n_threads: str = "1") -> str:
+    """One row a contender, one column a batch: milliseconds and the two ratios."""
+    records = [
+        record
+        for record in _read(script)["records"]
+        if record["task"] == task and record["n_threads"] == int(n_threads)
+    ]
+    if not records:
+        raise SystemExit(f"{script}.json has no {task} at {n_threads} threads yet.")
+    batches = sorted({record["batch"] for record in records})
+    times = {
+        (contender["name"], record["batch"], record["mode"]): contender
+        for record in records
+        for contender in record["contenders"]
+    }
+    names = list(dict.fromkeys(name for name, _, _ in times))
+    clock = "cpu_ms" if int(n_threads) == 1 else "wall_ms"
+    absent: dict[str, str] = {}
+    rows = []
+    for name in names:
+        cells = []
+        for batch in batches:
+            own = times.get((name, batch, "own"), {})
+            shared = times.get((name, batch, "shared"), {})
+            cells.append(_race_cell(own, shared, clock))
+            absent |= {name: own["absent"]} if own.get("absent") else {}
+        if any(cells):
+            rows.append([name, *cells])
+    header = ["ms a call", *(f"batch {batch}" for batch in batches)]
+    lines = [_markdown(header, rows)]
+    if absent:
+        reasons = [f"{name} ({reason})" for name, reason in absent.items()]
+        lines += ["", f"Not run: {'; '.join(reasons)}."]
+    return "\n".join(lines)
+
+
+def never_lose_table(script: str, n_threads: str = "1") -> str:
+    """How much slower than the best alternative, by density, pass and batch."""
+    records = [
+        record
+        for record in _read(script)["records"]
+        if record["n_threads"] == int(n_threads)
+    ]
+    columns = sorted({(record["pass"], record["batch"]) for record in records})
+    columns.sort(key=lambda column: (column[0] != "step", column[1]))
+    found = {(r["density"], r["pass"], r["batch"]): r["loss"] for r in records}
+    rows = []
+    for density in sorted({record["density"] for record in records}):
+        losses = [found.get((density, *column)) for column in columns]
+        rows.append([f"{density} %", *map(_percent, losses)])
+    header = ["active", *(f"{which}, {batch}" for which, batch in columns)]
+    return _markdown(header, rows)
+
+
+def memory_table(script: str) -> str:
+    """Peak of the process, and how far it rose while training."""
+    records = _read(script)["records"]
+    batches = sorted({record["batch"] for record in records})
+    found = {(record["contender"], record["batch"]): record for record in records}
+    rows = []
+    for name in dict.fromkeys(record["contender"] for record in records):
+        cells = []
+        for batch in batches:
+            record = found.get((name, batch), {"absent": ""})
+            if record["absent"] is None:
+                peak, training = record["peak_mib"], record["training_mib"]
+                cells.append(f"{peak:.0f} MiB ({training:.0f})")
+            else:
+                cells.append(record["absent"])
+        rows.append([name, *cells])
+    header = ["peak (of it training)", *(f"batch {batch}" for batch in batches)]
+    return _markdown(header, rows)
+
+
+def mnist_table(script: str) -> str:
+    """Error and zeros of the rate chosen on validation error, beside the paper's."""
+    records = _read(script)["records"]
+    rows = []
+    for activation in mnist.ACTIVATIONS:
+        error, zeros = mnist.PUBLISHED[activation]
+        runs = mnist.selected(records, activation)
+        rows += [
+            [
+                activation,
+                f"{100 * run['test_error']:.2f} %",
+                f"{error:.2f} %",
+                f"{100 * run['zeros']:.1f} %",
+                "" if zeros is None else f"{zeros:.1f} %",
+                f"{run['learning_rate']:g}",
+                f"{run['best_epoch']} of {run['n_epochs']}",
+                f"{run['minutes']:.0f}",
+            ]
+            for run in runs
+        ]
+    header = ["activation", "test error", "paper", "exact zeros", "paper"]
+    return _markdown([*header, "rate", "best epoch", "minutes"], rows)
+
+
+def machine_sentence(_: str, script: str) -> str:
+    """Processor, cores, versions, commit and date of a result."""
+    content = _read(script)
+    host = content["machine"]
+    packages = [
+        f"{name} {number}" for name, number in host["versions"].items() if number
+    ]
+    commits = {record["commit"] for record in content["records"]}
+    commit = ", ".join(sorted(filter(None, commits))) or "not recorded"
+    return (
+        f"{host['cpu']}, {host['cores_usable']} cores, {host['memory_gib']:.0f} GiB, "
+        f"L2 {host['caches'].get('L2', 'unknown')}; Python {host['python']}, "
+        f"{', '.join(packages)}; {host['date'][:10]}, commit {commit}."
+    )
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "training_step": race_table,
+    "inference": race_table,
+    "never_lose": never_lose_table,
+    "memory": memory_table,
+    "mnist": mnist_table,
+    "machine": machine_sentence,
+}
+
+
+def _race_cell(own: Record, shared: Record, clock: str) -> str:
+    """``2.18 (6.3x; 3.3x)``: time, ratio in own processes, ratio in a shared one."""
+    if clock not in own:
+        return ""
+    time = _three_digits(own[clock]["median" if clock == "cpu_ms" else "p10"])
+    found = [record_ratio(record, clock == "cpu_ms") for record in (own, shared)]
+    ratios = [_times(ratio) for ratio in found if ratio is not None]
+    if found[0] == 1:  # the base itself
+        return time
+    return f"{time} ({'; '.join(ratios)})" if ratios else time
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{ratio:.0f}x"
+
+
+def _three_digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    digits = 2 if value < 9.995 else 1
+    return f"{value:.{digits + (value < 0.9995)}f}"
+
+
+def _percent(loss: float | None) -> str:
+    return "" if loss is None else f"{round(100 * loss):+d} %"
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _read(script: str) -> Record:
+    path = RESULTS / f"{script}.json"
+    if not path.exists():
+        raise SystemExit(
+            f"results/{path.name} does not exist. Run benchmarks/{script}.py first."
+        )
+    content: Record = json.loads(path.read_text())
+    if content["quick"]:
+        raise SystemExit(f"results/{path.name} comes from --quick: no measurement.")
+    return content
+
+
+def _usual_files() -> list[Path]:
+    candidates = [machine.ROOT / "README.md", machine.ROOT / "benchmarks" / "README.md"]
+    candidates += sorted((machine.ROOT / "docs").rglob("*.md"))
+    return [path for path in candidates if path.exists() and "_build" not in path.parts]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Deep sparse rectifier networks, whose hidden units output exact zeros.
+
+Public names load on first use, so that ``import hardzero`` stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardzero import activations, datasets
+    from hardzero.errors import (
+        DataError,
+        DeadUnitWarning,
+        DivergenceError,
+        HardzeroError,
+        ParameterError,
+    )
+    from hardzero.estimators.classifier import RectifierClassifier
+    from hardzero.estimators.recipes import glorot2011
+    from hardzero.results import FitHistory
+    from hardzero.stack import Layer, RectifierStack
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "DeadUnitWarning",
+    "DivergenceError",
+    "FitHistory",
+    "HardzeroError",
+    "Layer",
+    "ParameterError",
+    "RectifierClassifier",
+    "RectifierStack",
+    "activations",
+    "datasets",
+    "glorot2011",
+]
+
+_MODULES = {"activations", "datasets"}
+_HOMES = {
+    "DataError": "errors",
+    "DeadUnitWarning": "errors",
+    "DivergenceError": "errors",
+    "FitHistory": "results",
+    "HardzeroError": "errors",
+    "Layer": "stack",
+    "ParameterError": "errors",
+    "RectifierClassifier": "estimators.classifier",
+    "RectifierStack": "stack",
+    "glorot2011": "estimators.recipes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"hardzero.{name}")
+    if name in _HOMES:
+        value = getattr(import_module(f"hardzero.{_HOMES[name]}"), name)
+        globals()[name] = value  # from now on an ordinary attribute
+        return value
+    raise AttributeError(f"module 'hardzero' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

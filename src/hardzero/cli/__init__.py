@@ -1,0 +1,102 @@
+"""The command line: parse arguments, call the library, print.
+
+Each command is a module with two functions, ``configure(parser)`` and
+``run(arguments)``. Modules of commands import nothing heavy before they run, so that
+``hardzero --help`` answers at once.
+
+Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 Ctrl-C.
+"""
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+
+import hardzero
+from hardzero.cli import compare, fit, info, predict
+from hardzero.errors import HardzeroError
+
+__all__ = ["main"]
+
+_COMMANDS = {"fit": fit, "predict": predict, "compare": compare, "info": info}
+# What a user can cause; anything else is a bug and keeps its traceback.
+_EXPLAINED = (HardzeroError, OSError, ValueError, MemoryError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str or None, default=None
+        Arguments without the name of the program; None takes those of the process.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    arguments = _parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            return int(arguments.run(arguments))
+        except KeyboardInterrupt:
+            _say("interrupted")
+            return 130
+        except BrokenPipeError:  # the reader of our output has gone, as in "| head"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except _EXPLAINED as error:
+            if arguments.debug:
+                raise
+            _say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+            return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hardzero",
+        description="Deep rectifier networks whose hidden units output exact zeros.",
+        epilog="Exit codes: 0 done, 1 error, 2 wrong arguments, 130 Ctrl-C.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"hardzero {hardzero.__version__}"
+    )
+    _add_debug(parser, default=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, module in _COMMANDS.items():
+        _add_command(commands, name, module)
+    return parser
+
+
+def _add_command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    module: ModuleType,
+) -> None:
+    summary = (module.__doc__ or "").splitlines()[0]
+    parser = commands.add_parser(name, help=summary, description=summary)
+    _add_debug(parser, default=argparse.SUPPRESS)
+    module.configure(parser)
+    parser.set_defaults(run=module.run)
+
+
+def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:
+    """Accept --debug before and after the name of the command."""
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        default=default,
+        help="show where an error came from",
+    )
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    _say(f"warning: {' '.join(str(message).split())}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"hardzero: {text}\n")

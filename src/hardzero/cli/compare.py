@@ -1,0 +1,209 @@
+"""Train rectifier, tanh and softplus networks on real data and compare them."""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardzero.cli.options import (
+    add_threads,
+    count_threads,
+    output_path,
+    positive,
+    sizes,
+)
+
+if TYPE_CHECKING:
+    from hardzero.cli.contest import Contest, Run
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "digits": {
+        "hidden_sizes": (300, 300, 300),
+        "max_epochs": 40,
+        "batch_size": 10,
+        "n_seeds": 5,
+    },
+    "mnist": {
+        "hidden_sizes": (500, 500, 500),
+        "max_epochs": 10,
+        "batch_size": 50,
+        "n_seeds": 3,
+    },
+    "cifar10": {
+        "hidden_sizes": (500, 500, 500),
+        "max_epochs": 20,
+        "batch_size": 50,
+        "n_seeds": 3,
+    },
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hardzero compare``.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        Of this command.
+    """
+    parser.add_argument(
+        "--data",
+        choices=tuple(_SETTINGS),
+        default="digits",
+        help="digits (default) come with scikit-learn; mnist and cifar10 come from the "
+        "folder that HARDZERO_DATA names, or are downloaded",
+    )
+    parser.add_argument(
+        "--seeds", type=positive, metavar="N", help="networks of each activation"
+    )
+    parser.add_argument(
+        "--hidden-sizes", type=sizes, metavar="N,N", help="units of each hidden layer"
+    )
+    parser.add_argument(
+        "--max-epochs", type=positive, metavar="N", help="passes over the data"
+    )
+    parser.add_argument(
+        "--picture",
+        type=_picture_path,
+        metavar="PATH",
+        help="draw the comparison as .png or .svg (needs matplotlib)",
+    )
+    parser.add_argument(
+        "--json", type=output_path, metavar="PATH", help="write all results as JSON"
+    )
+    add_threads(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train all networks, print the table, write picture and JSON.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        As parsed.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    from hardzero.cli.contest import Contest
+
+    given = {
+        "n_seeds": arguments.seeds,
+        "hidden_sizes": arguments.hidden_sizes,
+        "max_epochs": arguments.max_epochs,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    contest = Contest(arguments.data, **{**_SETTINGS[arguments.data], **chosen})
+    can_draw = find_spec("matplotlib") is not None
+    if arguments.picture and not can_draw:
+        sys.stderr.write(
+            "hardzero: no picture will be drawn, because matplotlib is not installed. "
+            "Run: pip install 'hardzero[plots]'\n"
+        )
+    n_threads = count_threads(arguments.threads)
+    runs = _watch(contest, n_threads)
+    _print(contest, runs)
+    if arguments.json:
+        _write_json(arguments.json, contest, runs, n_threads)
+    if arguments.picture and can_draw:
+        from hardzero.cli.picture import draw
+
+        draw(runs, contest.data, arguments.picture)
+        sys.stdout.write(f"Picture in {arguments.picture}\n")
+    return 0
+
+
+def _picture_path(text: str) -> Path:
+    path = output_path(text)
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise argparse.ArgumentTypeError(f"{text} ends neither in .png nor in .svg")
+    return path
+
+
+def _watch(contest: "Contest", n_threads: int) -> "list[Run]":
+    """Hold the contest under a progress bar."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from hardzero.cli.contest import ACTIVATIONS, hold_contest
+
+    runs = []
+    total = contest.n_seeds * len(ACTIVATIONS)
+    console = Console(stderr=True)
+    with Progress(
+        console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("training", total=total)
+        for finished in hold_contest(contest, n_threads=n_threads):
+            runs.append(finished)
+            bar.advance(task)
+    return runs
+
+
+def _print(contest: "Contest", runs: "Sequence[Run]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from hardzero.cli.contest import ACTIVATIONS, L1_ACTIVATION
+
+    sizes = "-".join(map(str, contest.hidden_sizes))
+    table = Table(
+        title=f"{contest.data}: hidden layers {sizes}, "
+        f"{_count(contest.max_epochs, 'epoch')}, {_count(contest.n_seeds, 'seed')}"
+    )
+    table.add_column("activation")
+    for name in ("test error %", "exact zeros %", "dead units", "seconds"):
+        table.add_column(name, justify="right")
+    for activation in ACTIVATIONS:
+        mine = [run for run in runs if run.activation == activation]
+        dead = statistics.mean(run.dead_units for run in mine)
+        table.add_row(
+            activation,
+            _mean([100 * run.test_error for run in mine], 2),
+            _mean([100 * statistics.mean(run.zeros) for run in mine], 1),
+            f"{dead:.4g} of {mine[0].n_units}",
+            _mean([run.seconds for run in mine], 1),
+        )
+    Console(file=sys.stdout, highlight=False).print(
+        table,
+        "Mean ± standard deviation over seeds. Zeros are counted on test rows over all "
+        "hidden layers; a dead unit is zero for every training row. All networks: "
+        f"stochastic gradient descent, learning rate {contest.learning_rate:g}, batch "
+        f"{contest.batch_size}. Only the rectifier: L1 penalty {L1_ACTIVATION:g} on "
+        "activations, sign -1 for half of the units.",
+        sep="\n",
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _mean(values: Sequence[float], digits: int) -> str:
+    mean = f"{statistics.mean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {statistics.stdev(values):.{digits}f}"
+
+
+def _write_json(
+    path: Path, contest: "Contest", runs: "Sequence[Run]", n_threads: int
+) -> None:
+    from hardzero.cli.info import describe_installation
+    from hardzero.serving.files import replacing
+
+    content = {
+        "contest": asdict(contest),
+        "n_threads": n_threads,
+        "installation": describe_installation(),
+        "runs": [asdict(run) for run in runs],
+    }
+    with replacing(path) as stream:
+        stream.write(json.dumps(content, indent=1).encode())

@@ -1,0 +1,166 @@
+"""Train a classifier on a table and save it.
+
+The table is scaled first, because networks train badly on columns of very different
+sizes; the scaling then becomes part of the first layer, so that the saved model takes
+the table as it is.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardzero.cli.options import (
+    add_seed,
+    add_threads,
+    count_threads,
+    output_path,
+    positive,
+    sizes,
+)
+
+if TYPE_CHECKING:
+    from hardzero.estimators.classifier import RectifierClassifier
+
+# Options with the names and the defaults of the estimator's parameters.
+_PARAMETERS = (
+    "hidden_sizes",
+    "activation",
+    "sign_flip",
+    "l1_activation",
+    "l2",
+    "solver",
+    "learning_rate",
+    "momentum",
+    "batch_size",
+    "max_epochs",
+    "early_stopping",
+    "patience",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hardzero fit``.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        Of this command.
+    """
+    parser.add_argument(
+        "table",
+        type=Path,
+        metavar="TABLE",
+        help=".csv, .tsv (first line: names), .parquet, .npz (arrays X and y), or "
+        ".svmlight",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="column with the labels; an npz file's array of labels (default: y)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=output_path,
+        required=True,
+        metavar="MODEL",
+        help="file for the model (safetensors)",
+    )
+    parser.add_argument(
+        "--scale",
+        choices=("auto", "standard", "maxabs", "none"),
+        default="auto",
+        help="standard: mean 0 and deviation 1; maxabs: largest size 1, zeros stay "
+        "zeros; auto (default): maxabs if more than half of the table is zero",
+    )
+    add_seed(parser)
+    add_threads(parser)
+    _add_parameters(
+        parser.add_argument_group(
+            "network and training",
+            "The parameters of hardzero.RectifierClassifier, with its defaults.",
+        )
+    )
+
+
+def _add_parameters(group: "argparse._ArgumentGroup") -> None:
+    def add(name: str, **options: Any) -> None:
+        group.add_argument(name, default=argparse.SUPPRESS, **options)
+
+    add("--hidden-sizes", type=sizes, metavar="N,N", help="units of each hidden layer")
+    add("--activation", metavar="NAME", help="rectifier, tanh, softplus, ...")
+    add("--sign-flip", action="store_true", help="half of the units put out -f(x)")
+    add("--l1-activation", type=float, metavar="C", help="more of it: more zeros")
+    add("--l2", type=float, metavar="C", help="penalty on the weights")
+    add("--solver", choices=("adam", "sgd"), help="update rule")
+    add("--learning-rate", type=float, metavar="C", help="step size")
+    add("--momentum", type=float, metavar="C", help="of sgd, from 0 to below 1")
+    add("--batch-size", type=positive, metavar="N", help="rows in a mini-batch")
+    add("--max-epochs", type=positive, metavar="N", help="passes over the table")
+    add("--early-stopping", action="store_true", help="hold rows out, stop in time")
+    add("--patience", type=positive, metavar="N", help="epochs that may be no better")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, save, and say how it went.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        As parsed.
+
+    Returns
+    -------
+    int
+        Exit code: 0, or 130 if Ctrl-C ended training early; the model is saved in
+        both cases.
+    """
+    from hardzero.cli.scaling import Scaling
+    from hardzero.datasets import read_table
+    from hardzero.estimators.classifier import RectifierClassifier
+    from hardzero.serving import StackModel, save
+
+    table = read_table(arguments.table, target=arguments.target)
+    scaling = Scaling.measure(table.X, arguments.scale)
+    given = vars(arguments)
+    classifier = RectifierClassifier(
+        **{name: given[name] for name in _PARAMETERS if name in given},
+        n_threads=count_threads(arguments.threads),
+        random_state=arguments.seed,
+        verbose=sys.stderr.isatty(),
+    )
+    classifier.fit(scaling.apply(table.X), table.y)
+    model = StackModel(
+        scaling.fold_into(classifier.stack_), classifier.classes_, table.feature_names
+    )
+    save(model, arguments.output)
+    sys.stdout.write(_report(classifier, table.X.shape[0], scaling.kind))
+    sys.stdout.write(f"Saved to {arguments.output}\n")
+    return 130 if classifier.history_.stopped == "interrupted" else 0
+
+
+def _report(classifier: "RectifierClassifier", n_rows: int, scaling: str) -> str:
+    stack, history = classifier.stack_, classifier.history_
+    best = history.best_epoch - 1
+    error = history.validation_error
+    lines = [
+        f"Table        {n_rows:,} rows, {stack.n_inputs:,} features, "
+        f"{stack.n_outputs} classes; scaling {scaling}",
+        f"Network      {' -> '.join(map(str, stack.sizes))}, "
+        f"{stack.n_parameters:,} parameters",
+        f"Training     {history.n_epochs} epochs in {sum(history.seconds):.1f} s "
+        f"({history.stopped}), loss {history.loss[best]:.4g}",
+        *(
+            [f"Validation   error {error[best]:.2%} in epoch {best + 1}"]
+            if error
+            else []
+        ),
+        f"Exact zeros  {_join(f'{share:.1%}' for share in history.sparsity[best])}",
+        f"Dead units   {_join(map(str, history.dead_units[best]))}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _join(values: Any) -> str:
+    return " / ".join(values) or "no hidden layer"

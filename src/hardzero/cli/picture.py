@@ -1,0 +1,55 @@
+"""Draw a comparison: one panel per measure, one dot per network."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from hardzero.cli.contest import ACTIVATIONS, Run
+from hardzero.serving.files import replacing
+
+_COLOURS: Final = ("#c1272d", "#0072b2", "#e69f00")  # told apart by the colour-blind
+
+
+def draw(runs: Sequence[Run], data: str, path: Path) -> None:
+    """Write the picture.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        At least one for each activation.
+    data : str
+        Name of the data set, for the title.
+    path : Path
+        File to write; its suffix, ``.png`` or ``.svg``, says in which format.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    measures: dict[str, Callable[[Run], float]] = {
+        "test error, %": lambda run: 100 * run.test_error,
+        "exact zeros in hidden layers, %": lambda run: 100 * statistics.mean(run.zeros),
+        "seconds of training": lambda run: run.seconds,
+    }
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    figure.suptitle(f"{data}: each dot is a network, each line a mean over seeds")
+    panels = figure.subplots(1, len(measures))
+    for panel, (title, measure) in zip(panels, measures.items(), strict=True):
+        panel.set_title(title, fontsize="medium")
+        for place, activation in enumerate(ACTIVATIONS):
+            values = [measure(run) for run in runs if run.activation == activation]
+            colour = _COLOURS[place]
+            panel.plot([place] * len(values), values, "o", color=colour, alpha=0.6)
+            panel.hlines(
+                statistics.mean(values), place - 0.3, place + 0.3, colors=colour
+            )
+        panel.set_xticks(range(len(ACTIVATIONS)), ACTIVATIONS)
+        panel.set_xlim(-0.6, len(ACTIVATIONS) - 0.4)
+        panel.set_ylim(bottom=0)
+        panel.spines[["top", "right"]].set_visible(False)
+    with replacing(path) as stream:
+        figure.savefig(stream, format=path.suffix.lower()[1:], dpi=150)

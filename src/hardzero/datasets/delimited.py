@@ -1,0 +1,149 @@
+"""Tables as text: a line of names, then fields separated by commas or tabs."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hardzero.datasets import files
+from hardzero.datasets.columns import Columns, Table, Wanted, choose_columns
+from hardzero.errors import DataError
+
+_ROWS_AT_ONCE: Final = 10_000
+
+
+def read_delimited(path: Path, wanted: Wanted) -> Table:
+    """Read ``.csv`` or ``.tsv``, plain, ``.gz`` or ``.xz``, in UTF-8.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+    wanted : Wanted
+        Which columns to take. The others may hold anything.
+
+    Returns
+    -------
+    Table
+        Labels are int64 if all are written as integers, else strings as written.
+
+    Raises
+    ------
+    DataError
+        If a cell is not a finite number, a label is missing, or the text is malformed;
+        the message names line and column.
+    """
+    separator = "\t" if ".tsv" in map(str.lower, path.suffixes) else ","
+    with (
+        files.open_data(path) as stream,
+        io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
+    ):
+        try:
+            return _read(path, text, separator, wanted)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path} is not UTF-8 text: it has the byte "
+                f"{error.object[error.start]:#04x} ({error.reason}). Save it as UTF-8."
+            ) from error
+
+
+def _read(path: Path, text: IO[str], separator: str, wanted: Wanted) -> Table:
+    lines = csv.reader(text, delimiter=separator, strict=True)
+    try:
+        header = next(lines, [])
+        columns = choose_columns(path, header, wanted)
+        blocks = [np.empty((0, len(columns.features)))]
+        labels: list[str] = []
+        rows = ((lines.line_num, row) for row in lines if row)
+        blocks.extend(_parse(path, rows, len(header), columns, labels))
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {lines.line_num}: {error}. Expected fields separated by "
+            f"{separator!r}, in double quotes if they hold one."
+        ) from error
+    y = parse_labels(labels) if wanted.has_labels else None
+    return Table(np.concatenate(blocks), y, tuple(columns.features))
+
+
+def _parse(
+    path: Path,
+    rows: Iterable[tuple[int, list[str]]],
+    n_fields: int,
+    columns: Columns,
+    labels: list[str],
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Turn rows of text into blocks of numbers; append their labels to ``labels``."""
+    places = tuple(columns.features.values())
+    block: list[list[float]] = []
+    for line, row in rows:
+        if len(row) != n_fields:
+            raise DataError(
+                f"{path}, line {line} has {len(row)} fields, expected {n_fields} as in "
+                "the first line. Correct it, or quote fields that hold a separator."
+            )
+        try:
+            numbers = [float(row[place]) for place in places]
+        except ValueError:
+            raise _bad_cell(path, line, row, columns) from None
+        if not all(map(math.isfinite, numbers)):
+            raise _bad_cell(path, line, row, columns)
+        block.append(numbers)
+        if columns.target is not None:
+            labels.append(row[columns.target].strip())
+            if not labels[-1]:
+                raise DataError(
+                    f"{path}, line {line}: the label is missing. Give every row a "
+                    "label, or leave the row out."
+                )
+        if len(block) == _ROWS_AT_ONCE:
+            yield np.array(block)
+            block = []
+    if block:
+        yield np.array(block)
+
+
+def _bad_cell(path: Path, line: int, row: list[str], columns: Columns) -> DataError:
+    """Say which cell of a row is not a finite number."""
+    name = next(n for n, i in columns.features.items() if not _is_finite(row[i]))
+    cell = row[columns.features[name]]
+    what = (
+        f"{cell!r} is not a finite number" if cell.strip() else "the value is missing"
+    )
+    return DataError(
+        f"{path}, line {line}, column {name!r}: {what}. Features must be numbers: "
+        "encode words as numbers, fill in missing values, or leave the column out."
+    )
+
+
+def _is_finite(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def parse_labels(labels: list[str]) -> npt.NDArray[Any]:
+    """Make integers of labels that are all written as integers, else keep the words.
+
+    Parameters
+    ----------
+    labels : list of str
+        As written.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,), int64 or str
+        Integers only if writing them again gives the same text: "7" but not "07",
+        "+7" or "7.0".
+    """
+    try:
+        numbers = np.array([int(label) for label in labels], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(labels, dtype=np.str_)
+    is_exact = list(map(str, numbers.tolist())) == labels
+    return numbers if is_exact else np.array(labels, dtype=np.str_)

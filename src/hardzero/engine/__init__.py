@@ -1,0 +1,1 @@
+"""Training: the loop, its schedules, first weights; arrays in, weights out."""

@@ -1,0 +1,1 @@
+"""The scikit-learn face: estimators store parameters, check, call the engine."""

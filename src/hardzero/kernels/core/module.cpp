@@ -1,0 +1,397 @@
+// The Python face of the core: arrays in, arrays out. Chooses the instruction-set level when it is imported.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "network.hpp"
+#include "random.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace hardzero {
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Result = nb::ndarray<nb::numpy, T>;
+
+// ------------------------------------------------------- instruction sets
+
+struct Level {
+  const char* name;
+  bool usable;
+  Network<float>* (*make_float)(const LayerShape*, int);
+  Network<double>* (*make_double)(const LayerShape*, int);
+  void (*activate_float)(int, float, int, float*, float*);
+  void (*activate_double)(int, double, int, double*, double*);
+};
+
+#define HARDZERO_LEVEL(level, usable) \
+  {#level, usable, level::make_network_float, level::make_network_double, level::activate_float, level::activate_double}
+
+// The levels that this library holds, best last.
+const std::vector<Level>& levels() {
+#if defined(HARDZERO_HAS_v2)
+  __builtin_cpu_init();
+  const auto has_v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+  const auto has_v3 = has_v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const auto has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  static const std::vector<Level> all = {HARDZERO_LEVEL(v2, bool(has_v2)), HARDZERO_LEVEL(v3, bool(has_v3)),
+                                         HARDZERO_LEVEL(v4, bool(has_v4))};
+#elif defined(HARDZERO_HAS_neon)
+  static const std::vector<Level> all = {HARDZERO_LEVEL(neon, true)};
+#else
+  static const std::vector<Level> all = {HARDZERO_LEVEL(generic, true)};
+#endif
+  return all;
+}
+
+std::vector<std::string> usable_levels() {
+  std::vector<std::string> names;
+  for (const Level& level : levels())
+    if (level.usable) names.push_back(level.name);
+  return names;
+}
+
+const Level& find_level(const std::string& name) {
+  std::string known;
+  for (const Level& level : levels()) {
+    if (level.usable && name == level.name) return level;
+    if (level.usable) known += known.empty() ? level.name : std::string(", ") + level.name;
+  }
+  throw std::invalid_argument("instruction-set level \"" + name + "\" is not one of those that this machine and this build have (" +
+                              known + "). Set HARDZERO_ISA to one of them, or unset it to take the best.");
+}
+
+std::string active_level() {
+  const char* forced = std::getenv("HARDZERO_ISA");
+  if (forced && *forced) return find_level(forced).name;
+  const auto names = usable_levels();
+  if (names.empty()) throw std::runtime_error("this machine has less than x86-64-v2 (SSE4.2, POPCNT), which hardzero needs");
+  return names.back();
+}
+
+// ----------------------------------------------------------------- inputs
+
+// Rows of X, kept alive as long as they may be read.
+template <class T>
+struct Inputs {
+  Rows<T> rows{};
+  std::int64_t n_rows = 0, n_columns = 0;
+  std::vector<nb::object> owners;
+};
+
+template <class T>
+Inputs<T> dense_inputs(Matrix<T> X) {
+  Inputs<T> inputs;
+  inputs.rows.dense = X.data();
+  inputs.rows.stride = static_cast<std::int64_t>(X.shape(1));
+  inputs.n_rows = static_cast<std::int64_t>(X.shape(0));
+  inputs.n_columns = static_cast<std::int64_t>(X.shape(1));
+  inputs.owners.push_back(nb::cast(X));
+  return inputs;
+}
+
+template <class T>
+Inputs<T> csr_inputs(Vector<std::int64_t> indptr, Vector<std::int32_t> indices, Vector<T> data, std::int64_t n_columns) {
+  Inputs<T> inputs;
+  const std::int64_t n = static_cast<std::int64_t>(indptr.shape(0)) - 1;
+  const std::int64_t n_entries = static_cast<std::int64_t>(indices.shape(0));
+  bool is_whole = n >= 0 && static_cast<std::int64_t>(data.shape(0)) == n_entries && indptr.data()[0] == 0 &&
+                  indptr.data()[n] == n_entries;
+  for (std::int64_t i = 0; is_whole && i < n; ++i) is_whole = indptr.data()[i] <= indptr.data()[i + 1];
+  for (std::int64_t k = 0; is_whole && k < n_entries; ++k)
+    is_whole = indices.data()[k] >= 0 && indices.data()[k] < n_columns;
+  if (!is_whole) throw std::invalid_argument("the CSR matrix points outside of its own arrays");
+  inputs.rows.indptr = indptr.data();
+  inputs.rows.indices = indices.data();
+  inputs.rows.data = data.data();
+  inputs.n_rows = n;
+  inputs.n_columns = n_columns;
+  inputs.owners = {nb::cast(indptr), nb::cast(indices), nb::cast(data)};
+  return inputs;
+}
+
+// ---------------------------------------------------------------- network
+
+template <class T>
+class PyNetwork {
+ public:
+  using Shape = std::tuple<int, int, int, double, bool>;
+
+  PyNetwork(const std::vector<Shape>& shapes, const std::string& level_name) {
+    const Level& level = find_level(level_name);
+    std::vector<LayerShape> layers;
+    for (const auto& [n_inputs, n_units, activation, parameter, has_signs] : shapes) {
+      if (n_inputs < 1 || n_units < 1 || (!layers.empty() && layers.back().n_units != n_inputs))
+        throw std::invalid_argument("the layers' sizes do not fit");
+      layers.push_back({n_inputs, n_units, activation, parameter, has_signs});
+    }
+    if (layers.empty()) throw std::invalid_argument("a network needs a layer");
+    layers_ = layers;
+    const int n = static_cast<int>(layers.size());
+    if constexpr (sizeof(T) == 4) {
+      network_.reset(level.make_float(layers.data(), n));
+    } else {
+      network_.reset(level.make_double(layers.data(), n));
+    }
+  }
+
+  const LayerShape& layer(int l) const {
+    if (l < 0 || l >= static_cast<int>(layers_.size())) throw nb::index_error("no such layer");
+    return layers_[static_cast<std::size_t>(l)];
+  }
+
+  // Views into the core's own memory; the object that owns it is kept alive by the binding.
+  Result<T> W(int l) {
+    const LayerShape& shape = layer(l);
+    const std::int64_t strides[2] = {network_->stride(l), 1};
+    const std::size_t sizes[2] = {static_cast<std::size_t>(shape.n_inputs), static_cast<std::size_t>(shape.n_units)};
+    return Result<T>(network_->W(l), 2, sizes, nb::find(this), strides);
+  }
+  Result<T> vector(int l, T* data) {
+    const std::size_t sizes[1] = {static_cast<std::size_t>(layer(l).n_units)};
+    return Result<T>(data, 1, sizes, nb::find(this));
+  }
+  Result<T> b(int l) { return vector(l, network_->b(l)); }
+  Result<T> signs(int l) { return vector(l, need(layer(l).has_signs, network_->signs(l), "signs")); }
+  Result<T> slopes(int l) { return vector(l, need(layer(l).activation == 3, network_->slopes(l), "slopes")); }
+
+  void set_rule(int kind, double learning_rate, double momentum, double l2, double beta1, double beta2, double epsilon,
+                double l1_activation) {
+    network_->set_rule({kind, learning_rate, momentum, l2, beta1, beta2, epsilon}, l1_activation);
+  }
+
+  void set_plan(int mode, bool skip_zeros, bool timed, int n_threads, const std::vector<double>& costs) {
+    Costs c;
+    static_assert(sizeof c == sizeof(double) * (2 * (2 * kNumSizes + 2) + 2), "Costs is a plain row of numbers");
+    if (costs.size() * sizeof(double) != sizeof c) throw std::invalid_argument("wrong number of costs");
+    std::memcpy(&c, costs.data(), sizeof c);
+    network_->set_plan(mode, skip_zeros, timed, n_threads, c);
+  }
+
+  void bind(const Inputs<T>& X, Vector<std::int64_t> y, std::optional<Vector<T>> weight) {
+    check_columns(X);
+    if (static_cast<std::int64_t>(y.shape(0)) != X.n_rows ||
+        (weight && static_cast<std::int64_t>(weight->shape(0)) != X.n_rows))
+      throw std::invalid_argument("X, y and sample_weight differ in length");
+    for (std::size_t i = 0; i < y.shape(0); ++i)
+      if (y.data()[i] < 0 || y.data()[i] >= layers_.back().n_units) throw std::invalid_argument("no such class");
+    X_ = X;
+    y_ = y;
+    weight_ = weight;
+    is_bound_ = true;
+  }
+
+  double step(Vector<std::int64_t> row) {
+    const int n = check_rows(row);
+    nb::gil_scoped_release unlocked;
+    std::lock_guard<std::mutex> alone(busy_);
+    label_.resize(static_cast<std::size_t>(n));
+    for (int b = 0; b < n; ++b) label_[static_cast<std::size_t>(b)] = y_.data()[row.data()[b]];
+    const T* share = shares(row.data(), n);
+    network_->forward_batch(X_.rows, row.data(), n, share);
+    const double loss = network_->softmax_deltas(label_.data(), share);
+    if (std::isfinite(loss)) network_->backward_batch();  // else the weights still tell where it went wrong
+    n_batch_ = 0;
+    return loss;
+  }
+
+  Result<T> forward_batch(Vector<std::int64_t> row) {
+    const int n = check_rows(row);
+    return outputs_of(n, [&] {
+      network_->forward_batch(X_.rows, row.data(), n, shares(row.data(), n));
+      n_batch_ = n;
+    });
+  }
+
+  void backward_batch(Matrix<T> delta) {
+    if (n_batch_ == 0) throw std::invalid_argument("backward_batch needs a forward_batch before it");
+    if (static_cast<int>(delta.shape(0)) != n_batch_ || static_cast<int>(delta.shape(1)) != layers_.back().n_units)
+      throw std::invalid_argument("delta does not have the shape of the outputs");
+    nb::gil_scoped_release unlocked;
+    std::lock_guard<std::mutex> alone(busy_);
+    network_->set_deltas(delta.data(), static_cast<std::int64_t>(delta.shape(1)));
+    network_->backward_batch();
+    n_batch_ = 0;
+  }
+
+  // Outputs for the rows [start, stop) of X.
+  Result<T> forward(const Inputs<T>& X, std::int64_t start, std::int64_t stop) {
+    check_columns(X);
+    if (start < 0 || stop < start || stop > X.n_rows) throw nb::index_error("no such rows");
+    Rows<T> rows = X.rows;
+    if (rows.dense) rows.dense += start * rows.stride;
+    if (rows.indptr) rows.indptr += start;
+    const int n = static_cast<int>(stop - start);
+    return outputs_of(n, [&] {
+      network_->forward(rows, nullptr, n);
+      n_batch_ = 0;
+    });
+  }
+
+  void flush() { network_->flush(); }
+  void forget() { network_->forget(); }
+
+  std::tuple<std::int64_t, std::int64_t, nb::bytes> statistics(int l) {
+    std::int64_t n_rows, n_nonzero;
+    std::vector<std::uint8_t> fired(static_cast<std::size_t>(layer(l).n_units));
+    network_->statistics(l, &n_rows, &n_nonzero, fired.data());
+    return {n_rows, n_nonzero, nb::bytes(reinterpret_cast<const char*>(fired.data()), fired.size())};
+  }
+
+  std::tuple<int, int, std::int64_t, int, double, double, double> choice(int l, bool backward) {
+    layer(l);
+    const Choice c = network_->choice(l, backward);
+    return {c.kernel, c.n_rows, c.n_nonzero, c.n_active_inputs, c.sparse_ns, c.dense_ns, c.measured_ns};
+  }
+
+ private:
+  static T* need(bool is_there, T* data, const char* what) {
+    if (!is_there) throw std::invalid_argument(std::string("this layer has no ") + what);
+    return data;
+  }
+
+  void check_columns(const Inputs<T>& X) const {
+    if (X.n_columns != layers_.front().n_inputs) throw std::invalid_argument("X has the wrong number of columns");
+  }
+
+  int check_rows(const Vector<std::int64_t>& row) const {
+    if (!is_bound_) throw std::invalid_argument("there are no rows to train on; call bind first");
+    if (row.shape(0) == 0) throw std::invalid_argument("a batch needs a row");
+    for (std::size_t b = 0; b < row.shape(0); ++b)
+      if (row.data()[b] < 0 || row.data()[b] >= X_.n_rows) throw nb::index_error("no such row");
+    return static_cast<int>(row.shape(0));
+  }
+
+  // Each row's share of the batch; null when all are the same.
+  const T* shares(const std::int64_t* row, int n) {
+    if (!weight_) return nullptr;
+    share_.resize(static_cast<std::size_t>(n));
+    T total = 0;
+    for (int b = 0; b < n; ++b) total += share_[static_cast<std::size_t>(b)] = weight_->data()[row[b]];
+    for (T& share : share_) share = total > 0 ? share / total : T(0);
+    return share_.data();
+  }
+
+  // Runs a forward pass and returns a copy of its outputs.
+  template <class Pass>
+  Result<T> outputs_of(int n, const Pass& pass) {
+    const std::size_t width = static_cast<std::size_t>(layers_.back().n_units);
+    std::unique_ptr<T[]> copy(new T[static_cast<std::size_t>(n) * width + 1]);
+    {
+      nb::gil_scoped_release unlocked;
+      std::lock_guard<std::mutex> alone(busy_);
+      pass();
+      for (int b = 0; b < n; ++b)
+        std::memcpy(copy.get() + static_cast<std::size_t>(b) * width, network_->outputs() + b * network_->outputs_stride(),
+                    width * sizeof(T));
+    }
+    T* data = copy.release();
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    const std::size_t sizes[2] = {static_cast<std::size_t>(n), width};
+    return Result<T>(data, 2, sizes, owner);
+  }
+
+  std::mutex busy_;  // a network serves one thread at a time
+  std::unique_ptr<Network<T>> network_;
+  std::vector<LayerShape> layers_;
+  Inputs<T> X_;
+  Vector<std::int64_t> y_;
+  std::optional<Vector<T>> weight_;
+  std::vector<std::int64_t> label_;
+  std::vector<T> share_;
+  bool is_bound_ = false;
+  int n_batch_ = 0;  // rows of a forward_batch that waits for its backward_batch
+};
+
+template <class T>
+void bind_precision(nb::module_& m, const char* inputs_name, const char* network_name) {
+  nb::class_<Inputs<T>>(m, inputs_name)
+      .def_static("dense", &dense_inputs<T>, "X"_a.noconvert())
+      .def_static("csr", &csr_inputs<T>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "n_columns"_a);
+  using N = PyNetwork<T>;
+  nb::class_<N>(m, network_name)
+      .def(nb::init<const std::vector<typename N::Shape>&, const std::string&>(), "shapes"_a, "level"_a)
+      .def("W", &N::W)
+      .def("b", &N::b)
+      .def("signs", &N::signs)
+      .def("slopes", &N::slopes)
+      .def("set_rule", &N::set_rule)
+      .def("set_plan", &N::set_plan)
+      .def("bind", &N::bind, "X"_a, "y"_a.noconvert(), "weight"_a.noconvert().none())
+      .def("step", &N::step, "rows"_a.noconvert())
+      .def("forward_batch", &N::forward_batch, "rows"_a.noconvert())
+      .def("backward_batch", &N::backward_batch, "delta"_a.noconvert())
+      .def("forward", &N::forward)
+      .def("flush", &N::flush)
+      .def("forget", &N::forget)
+      .def("statistics", &N::statistics)
+      .def("choice", &N::choice);
+}
+
+template <class T>
+std::tuple<Result<T>, Result<T>> activate(int code, double parameter, Vector<T> x, const std::string& level_name) {
+  const Level& level = find_level(level_name);
+  const std::size_t n = x.shape(0);
+  T* h = new T[2 * n + 1];
+  nb::capsule owner(h, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  std::memcpy(h, x.data(), n * sizeof(T));
+  if constexpr (sizeof(T) == 4) {
+    level.activate_float(code, static_cast<float>(parameter), static_cast<int>(n), h, h + n);
+  } else {
+    level.activate_double(code, parameter, static_cast<int>(n), h, h + n);
+  }
+  return {Result<T>(h, 1, &n, owner), Result<T>(h + n, 1, &n, owner)};
+}
+
+}  // namespace
+}  // namespace hardzero
+
+NB_MODULE(_core, m) {
+  using namespace hardzero;
+  m.def("usable_levels", &usable_levels);
+  m.def("active_level", &active_level);
+  bind_precision<float>(m, "Inputs32", "Network32");
+  bind_precision<double>(m, "Inputs64", "Network64");
+  m.def("activate", &activate<float>, "code"_a, "parameter"_a, "x"_a.noconvert(), "level"_a);
+  m.def("activate", &activate<double>, "code"_a, "parameter"_a, "x"_a.noconvert(), "level"_a);
+  m.def("stream_key", [](std::uint64_t seed, const std::string& purpose, std::uint64_t epoch) {
+    return stream_key(seed, purpose.data(), purpose.size(), epoch);
+  });
+  m.def("entry_hash", &entry_hash);
+  m.def("uniforms", [](std::uint64_t key, std::uint64_t row_hash, std::int64_t n_columns) {
+    float* numbers = new float[static_cast<std::size_t>(n_columns) + 1];
+    nb::capsule owner(numbers, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+    uniforms(key, row_hash, n_columns, numbers);
+    const std::size_t n = static_cast<std::size_t>(n_columns);
+    return Result<float>(numbers, 1, &n, owner);
+  });
+  m.def("philox", [](const std::vector<std::uint32_t>& counter, const std::vector<std::uint32_t>& key) {
+    if (counter.size() != 4 || key.size() != 2) throw std::invalid_argument("philox takes 4 and 2 words");
+    std::vector<std::uint32_t> block(4);
+    philox(counter.data(), key.data(), block.data());
+    return block;
+  });
+}

@@ -1,0 +1,827 @@
+// One training step and one prediction of a rectifier network. Compiled once for each instruction-set level.
+//
+// Nothing here may use the standard library's templates: the linker keeps one copy of each for all levels, and it might
+// be one with instructions that the machine lacks.
+#include "network.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "activations.hpp"
+#include "dense.hpp"
+#include "pool.hpp"
+#include "simd.hpp"
+#include "sparse.hpp"
+
+namespace hardzero {
+namespace HARDZERO_ISA {
+namespace {
+
+template <class E>
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { release(data_); }
+
+  E* get() const { return data_; }
+  E& operator[](std::int64_t i) const { return data_[i]; }
+  std::int64_t size() const { return size_; }
+
+  // Room for n entries, zeroed; what was there before is lost.
+  void reserve(std::int64_t n) {
+    if (n <= size_) return;
+    n = larger(n, size_ + size_ / 2);
+    release(data_);
+    data_ = nullptr;
+    size_ = 0;
+    data_ = static_cast<E*>(allocate(static_cast<std::uint64_t>(n) * sizeof(E)));
+    size_ = n;
+  }
+  void clear() {
+    if (data_) std::memset(data_, 0, static_cast<std::size_t>(size_) * sizeof(E));
+  }
+
+ private:
+  E* data_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+template <class T>
+std::int64_t padded(std::int64_t n) {
+  return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
+// Rows that are a multiple of 4 KiB apart would all fall on the same few lines of the first-level cache.
+template <class T>
+std::int64_t row_stride(std::int64_t n) {
+  const std::int64_t stride = padded<T>(n);
+  return stride * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0 ? stride + kLanes<T> : stride;
+}
+
+// Parameters of one layer, with the moments that its update rule keeps.
+template <class T>
+struct Layer {
+  LayerShape shape;
+  std::int64_t stride;
+  Buffer<T> W, b, signs, slopes;
+  Buffer<T> W1, b1, slopes1;  // first moments (or velocities)
+  Buffer<T> W2, b2, slopes2;  // second moments
+  Buffer<std::int64_t> time;  // how many updates each row of W has had
+  Choice choice[2];
+};
+
+// Values between two layers, for the present batch: level 0 is the input, level l the output of layer l - 1.
+template <class T>
+struct Level {
+  int n;
+  std::int64_t stride;
+  Buffer<T> h;  // activations, rows padded with zeros
+  Buffer<T> z;  // pre-activations, kept for learned slopes
+  Buffer<T> d;  // derivatives, where they are not told by h
+  Buffer<T> e;  // deltas
+  bool is_dense;  // whether h is filled
+  bool may_skip;  // whether the derivative is 0 wherever h is: then zeros need no delta either
+  RowLists<T> rows;
+  Buffer<const std::int32_t*> row_index;
+  Buffer<const T*> row_value;
+  Buffer<std::int32_t> row_count;
+  Buffer<std::int32_t> index;
+  Buffer<T> value;
+  std::int64_t n_nonzero;
+  ColumnLists<T> columns;
+  Buffer<std::int32_t> input, slot;
+  Buffer<std::int64_t> stamp, start, next;
+  Buffer<std::int32_t> column_row;
+  Buffer<T> column_value;
+  Buffer<std::uint8_t> fired;
+  std::int64_t rows_seen, nonzero_seen;
+};
+
+// What becomes of the sum over the batch for a row of W: plain SGD. Deltas carry the factor -learning_rate, so the sum is
+// the step; it is summed up before it meets W, so that small terms are not rounded away one by one.
+template <class T, bool decays>
+struct PlainUpdate {
+  T* W;
+  std::int64_t stride;
+  T decay;  // -learning_rate l2
+
+  struct Row {
+    T* w;
+    T decay;
+    HARDZERO_INLINE Block<T> get(std::int64_t, const Block<T>& old) const {
+      return decays ? mul(broadcast(decay), old) : zero<T>();
+    }
+    HARDZERO_INLINE void put(std::int64_t c, const Block<T>& sum) const { store(w + c, add(load(w + c), sum)); }
+  };
+  HARDZERO_INLINE Row operator()(std::int64_t j) const { return {W + j * stride, decay}; }
+};
+
+// The same for rules that keep moments.
+template <class T>
+struct MomentUpdate {
+  UpdateRule rule;
+  T* W;
+  T* W1;
+  T* W2;
+  std::int64_t stride;
+  T rate, correction;  // Adam: bias corrections of this step
+
+  struct Row {
+    const MomentUpdate* all;
+    std::int64_t at;
+    HARDZERO_INLINE Block<T> get(std::int64_t, const Block<T>&) const { return zero<T>(); }
+    HARDZERO_INLINE void put(std::int64_t c, const Block<T>& sum) const {
+      alignas(64) T g[kLanes<T>];
+      store(g, sum);
+      all->update(kLanes<T>, g, static_cast<T>(all->rule.l2), all->W + at + c, all->W1 + at + c, all->W2 + at + c);
+    }
+  };
+  HARDZERO_INLINE Row operator()(std::int64_t j) const { return {this, j * stride}; }
+
+  HARDZERO_INLINE void update(int n, const T* g, T l2, T* w, T* m, T* v) const {
+    const T mu = static_cast<T>(rule.momentum), lr = static_cast<T>(rule.learning_rate);
+    if (rule.kind == kAdam) {
+      const T beta1 = static_cast<T>(rule.beta1), beta2 = static_cast<T>(rule.beta2);
+      const T epsilon = static_cast<T>(rule.epsilon);
+      for (int i = 0; i < n; ++i) {
+        const T gi = g[i] + l2 * w[i];
+        m[i] = beta1 * m[i] + (1 - beta1) * gi;
+        v[i] = beta2 * v[i] + (1 - beta2) * gi * gi;
+        w[i] -= rate * m[i] / (std::sqrt(v[i]) * correction + epsilon);
+      }
+    } else {
+      const bool nesterov = rule.kind == kNesterov;
+      for (int i = 0; i < n; ++i) {
+        const T gi = g[i] + l2 * w[i];
+        m[i] = mu * m[i] + gi;
+        w[i] -= lr * (nesterov ? gi + mu * m[i] : m[i]);
+      }
+    }
+  }
+};
+
+// What k idle steps do to a weight and its velocity: (w, m) <- (a w + b m, c w + d m).
+struct Idle {
+  double a, b, c, d;
+};
+HARDZERO_INLINE Idle after(const Idle& second, const Idle& first) {
+  return {second.a * first.a + second.b * first.c, second.a * first.b + second.b * first.d,
+          second.c * first.a + second.d * first.c, second.c * first.b + second.d * first.d};
+}
+
+template <class T>
+class Engine final : public hardzero::Network<T> {
+ public:
+  Engine(const LayerShape* shapes, int n) : n_layers_(n), layers_(new Layer<T>[n]), levels_(new Level<T>[n + 1]) {
+    for (int l = 0; l < n; ++l) {
+      Layer<T>& layer = layers_[l];
+      layer.shape = shapes[l];
+      layer.stride = row_stride<T>(shapes[l].n_units);
+      layer.W.reserve(shapes[l].n_inputs * layer.stride);
+      layer.b.reserve(layer.stride);
+      if (shapes[l].has_signs) layer.signs.reserve(layer.stride);
+      if (shapes[l].activation == kPrelu) layer.slopes.reserve(layer.stride);
+      layer.choice[0] = layer.choice[1] = Choice{};
+    }
+    for (int l = 0; l <= n; ++l) {
+      Level<T>& level = levels_[l];
+      level.n = l == 0 ? shapes[0].n_inputs : shapes[l - 1].n_units;
+      level.stride = l == 0 ? row_stride<T>(level.n) : layers_[l - 1].stride;
+      level.may_skip = l == 0 || zero_means_idle(shapes[l - 1].activation);
+      level.fired.reserve(level.n);
+      level.rows_seen = level.nonzero_seen = 0;
+      level.columns.n = 0;
+    }
+  }
+  ~Engine() override {
+    delete[] layers_;
+    delete[] levels_;
+  }
+
+  T* W(int l) override { return layers_[l].W.get(); }
+  std::int64_t stride(int l) override { return layers_[l].stride; }
+  T* b(int l) override { return layers_[l].b.get(); }
+  T* signs(int l) override { return layers_[l].signs.get(); }
+  T* slopes(int l) override { return layers_[l].slopes.get(); }
+
+  void set_rule(const UpdateRule& rule, double l1_activation) override {
+    flush();
+    rule_ = rule;
+    l1_ = l1_activation;
+    n_idle_ = 0;
+    idle_.reserve(kIdleTable + 1);
+    for (int l = 0; l < n_layers_; ++l) {
+      Layer<T>& layer = layers_[l];
+      if (rule.kind != kPlain) {
+        layer.W1.reserve(layer.shape.n_inputs * layer.stride);
+        layer.b1.reserve(layer.stride);
+        layer.slopes1.reserve(layer.stride);
+      }
+      if (rule.kind == kAdam) {
+        layer.W2.reserve(layer.shape.n_inputs * layer.stride);
+        layer.b2.reserve(layer.stride);
+        layer.slopes2.reserve(layer.stride);
+      }
+      if (is_lazy()) layer.time.reserve(layer.shape.n_inputs);
+      for (std::int64_t j = 0; j < layer.time.size(); ++j) layer.time[j] = step_;
+    }
+  }
+
+  void set_plan(int mode, bool skip_zeros, bool timed, int n_threads, const Costs& costs) override {
+    mode_ = mode;
+    timed_ = timed;
+    skip_zeros_ = skip_zeros;
+    n_threads_ = smaller(larger(n_threads, 1), kMostThreads);
+    costs_ = costs;
+    std::int64_t weights = 0;
+    for (int l = 0; l < n_layers_; ++l) weights += layers_[l].W.size();
+    in_memory_ = static_cast<double>(weights) * sizeof(T) > costs.cache_bytes;
+  }
+
+  void forget() override {
+    flush();
+    step_ = 0;
+    for (int l = 0; l < n_layers_; ++l) {
+      Layer<T>& layer = layers_[l];
+      layer.W1.clear(), layer.b1.clear(), layer.slopes1.clear();
+      layer.W2.clear(), layer.b2.clear(), layer.slopes2.clear();
+      layer.time.clear();
+    }
+  }
+
+  void forward(const Rows<T>& x, const std::int64_t* row, int n) override {
+    flush();
+    training_ = false;
+    pass_forward(x, row, n);
+  }
+
+  void forward_batch(const Rows<T>& x, const std::int64_t* row, int n, const T* weight) override {
+    training_ = true;
+    share_.reserve(n);
+    for (int b = 0; b < n; ++b) share_[b] = weight ? weight[b] : T(1) / static_cast<T>(n);
+    pass_forward(x, row, n);
+  }
+
+  double softmax_deltas(const std::int64_t* label, const T* weight) override {
+    Level<T>& top = levels_[n_layers_];
+    double loss = 0;
+    for (int b = 0; b < n_rows_; ++b) {
+      const T* q = top.h.get() + b * top.stride;
+      T* e = top.e.get() + b * top.stride;
+      T most = q[0], total = 0;
+      for (int c = 1; c < top.n; ++c) most = larger(most, q[c]);
+      for (int c = 0; c < top.n; ++c) total += e[c] = std::exp(q[c] - most);
+      const T share = weight ? weight[b] : T(1) / static_cast<T>(n_rows_);
+      loss += static_cast<double>(share) * (std::log(static_cast<double>(total)) - (q[label[b]] - most));
+      for (int c = 0; c < top.n; ++c) e[c] = share * (e[c] / total);
+      e[label[b]] -= share;
+      for (std::int64_t c = top.n; c < top.stride; ++c) e[c] = 0;
+    }
+    return loss;
+  }
+
+  void set_deltas(const T* delta, std::int64_t stride) override {
+    Level<T>& top = levels_[n_layers_];
+    for (int b = 0; b < n_rows_; ++b) {
+      T* e = top.e.get() + b * top.stride;
+      std::memcpy(e, delta + b * stride, sizeof(T) * static_cast<std::size_t>(top.n));
+      for (std::int64_t c = top.n; c < top.stride; ++c) e[c] = 0;
+    }
+  }
+
+  void backward_batch() override {
+    ++step_;
+    Level<T>& top = levels_[n_layers_];
+    // Deltas are linear in the loss: scaled once at the top, they carry plain SGD's learning rate all the way down.
+    scale_ = rule_.kind == kPlain ? static_cast<T>(-rule_.learning_rate) : T(1);
+    for (std::int64_t i = 0; i < n_rows_ * top.stride; ++i) top.e[i] *= scale_;
+    finish_deltas(n_layers_);
+    for (int l = n_layers_ - 1; l >= 0; --l) backward_layer(l);
+  }
+
+  const T* outputs() override { return levels_[n_layers_].h.get(); }
+  std::int64_t outputs_stride() override { return levels_[n_layers_].stride; }
+
+  void flush() override {
+    if (!is_lazy()) return;
+    for (int l = 0; l < n_layers_; ++l) catch_up(l, nullptr, layers_[l].shape.n_inputs);
+  }
+
+  Choice choice(int l, bool backward) override { return layers_[l].choice[backward]; }
+
+  void statistics(int l, std::int64_t* n_rows, std::int64_t* n_nonzero, std::uint8_t* fired) override {
+    Level<T>& level = levels_[l + 1];
+    *n_rows = level.rows_seen;
+    *n_nonzero = level.nonzero_seen;
+    std::memcpy(fired, level.fired.get(), static_cast<std::size_t>(level.n));
+    level.rows_seen = level.nonzero_seen = 0;
+    level.fired.clear();
+  }
+
+ private:
+  static constexpr int kIdleTable = 1024;
+  static constexpr int kGradientRows = 64;  // rows of a gradient that the dense backward pass forms at a time
+
+  bool is_lazy() const { return rule_.kind != kAdam && (rule_.kind != kPlain || rule_.l2 != 0); }
+
+  // Calls task(chunk, thread) for every chunk, on the pool if there is more than one thread.
+  template <class Task>
+  void parallel(int n_chunks, const Task& task) {
+    run_chunks(n_threads_, n_chunks,
+               [](void* context, int chunk, int thread) { (*static_cast<const Task*>(context))(chunk, thread); },
+               const_cast<Task*>(&task));
+  }
+  int chunks_of(std::int64_t n, std::int64_t least) const {
+    if (n_threads_ == 1) return 1;
+    return static_cast<int>(larger<std::int64_t>(1, smaller<std::int64_t>(n / least, n_threads_ * 4)));
+  }
+
+  // ---------------------------------------------------------------- forward
+
+  void pass_forward(const Rows<T>& x, const std::int64_t* row, int n) {
+    reserve(n);
+    n_rows_ = n;
+    ++batch_;
+    read_input(x, row);
+    for (int l = 0; l < n_layers_; ++l) forward_layer(l);
+  }
+
+  void reserve(int n) {
+    for (int l = 0; l <= n_layers_; ++l) {
+      Level<T>& level = levels_[l];
+      level.row_index.reserve(n), level.row_value.reserve(n), level.row_count.reserve(n);
+      level.rows = {level.row_index.get(), level.row_value.get(), level.row_count.get()};
+      if (l > 0) {
+        level.h.reserve(n * level.stride);
+        if (training_) level.e.reserve(n * level.stride);
+        const int code = layers_[l - 1].shape.activation;
+        if (training_ && !derivative_is_activity(code) && code != kIdentity) level.d.reserve(n * level.stride);
+        if (training_ && code == kPrelu) level.z.reserve(n * level.stride);
+      }
+      if (training_ && l < n_layers_) {
+        level.input.reserve(level.n), level.slot.reserve(level.n), level.next.reserve(level.n);
+        level.stamp.reserve(level.n), level.start.reserve(level.n + 1);
+      }
+    }
+    for (int t = 0; t < n_threads_; ++t) {
+      Scratch& scratch = scratch_[t];
+      scratch.packed.reserve(kDeep * wide(1) * kLanes<T>);
+      if (training_) scratch.waiting.reserve(kMeet * kReach<T>);
+    }
+  }
+
+  void read_input(const Rows<T>& x, const std::int64_t* row) {
+    Level<T>& in = levels_[0];
+    in.n_nonzero = 0;
+    in.is_dense = x.indptr == nullptr;
+    if (in.is_dense) {
+      in.h.reserve(n_rows_ * in.stride);
+      for (int b = 0; b < n_rows_; ++b) {
+        T* to = in.h.get() + b * in.stride;
+        std::memcpy(to, x.dense + (row ? row[b] : b) * x.stride, sizeof(T) * static_cast<std::size_t>(in.n));
+        for (std::int64_t c = in.n; c < in.stride; ++c) to[c] = 0;
+      }
+      list_nonzeros(in);
+    } else {
+      for (int b = 0; b < n_rows_; ++b) {
+        const std::int64_t i = row ? row[b] : b, from = x.indptr[i];
+        in.rows.index[b] = x.indices + from;
+        in.rows.value[b] = x.data + from;
+        in.rows.count[b] = static_cast<std::int32_t>(x.indptr[i + 1] - from);
+        in.n_nonzero += in.rows.count[b];
+      }
+    }
+    note_activity(in);
+  }
+
+  // Lists the non-zeros of h.
+  void list_nonzeros(Level<T>& level) {
+    const std::int64_t room = level.n + kLanes<T>;
+    level.index.reserve(n_rows_ * room);
+    level.value.reserve(n_rows_ * room);
+    for (int b = 0; b < n_rows_; ++b) list_row(level, b, room);
+    level.n_nonzero = 0;
+    for (int b = 0; b < n_rows_; ++b) level.n_nonzero += level.rows.count[b];
+  }
+
+  void list_row(Level<T>& level, int b, std::int64_t room) {
+    const T* h = level.h.get() + b * level.stride;
+    std::int32_t* index = level.index.get() + b * room;
+    T* value = level.value.get() + b * room;
+    if (skip_zeros_ && level.may_skip) {
+      level.rows.count[b] = compress(h, level.n, index, value);
+    } else {
+      for (int j = 0; j < level.n; ++j) index[j] = j, value[j] = h[j];
+      level.rows.count[b] = level.n;
+    }
+    level.rows.index[b] = index;
+    level.rows.value[b] = value;
+  }
+
+  // While training: finds the active inputs, and counts for the statistics.
+  void note_activity(Level<T>& level) {
+    if (!training_) return;
+    level.columns = {0, level.input.get(), level.slot.get(), level.stamp.get(), level.start.get(), level.next.get(),
+                     nullptr, nullptr};
+    find_active_inputs(level.rows, n_rows_, batch_, level.columns);
+    level.rows_seen += n_rows_;
+    if (skip_zeros_ && level.may_skip) {
+      level.nonzero_seen += level.n_nonzero;
+      for (int s = 0; s < level.columns.n; ++s) level.fired[level.columns.input[s]] = 1;
+    } else if (level.is_dense) {
+      for (int b = 0; b < n_rows_; ++b) {
+        const T* h = level.h.get() + b * level.stride;
+        for (int c = 0; c < level.n; ++c) {
+          level.nonzero_seen += h[c] != 0;
+          level.fired[c] |= h[c] != 0;
+        }
+      }
+    }
+  }
+
+  void forward_layer(int l) {
+    Layer<T>& layer = layers_[l];
+    Level<T>& in = levels_[l];
+    Level<T>& out = levels_[l + 1];
+    const int kernel = choose(l, false);
+    const double begin = timed_ ? clock_ns() : 0;
+    if (training_ && is_lazy()) catch_up(l, in.columns.input, in.columns.n);
+    const int n_blocks = static_cast<int>(layer.stride / kLanes<T>);
+    const int n_chunks = chunks_of(n_blocks, 8);
+    if (kernel == kDense) {
+      fill_dense(in);
+      parallel(n_chunks, [&](int chunk, int thread) {
+        const int first = n_blocks * chunk / n_chunks, last = n_blocks * (chunk + 1) / n_chunks;
+        for (int b = 0; b < n_rows_; ++b)
+          for (std::int64_t c = first * kLanes<T>; c < last * kLanes<T>; c += kLanes<T>)
+            store(out.h.get() + b * out.stride + c, add(load(layer.b.get() + c), zero<T>()));
+        accumulate_product<false, T>(in.h.get(), in.stride, 1, layer.W.get(), layer.stride, out.h.get(), out.stride, n_rows_,
+                              in.n, first, last, scratch_[thread].packed.get());
+      });
+    } else {
+      const int panel = n_rows_ == 1 ? in.n : panel_size(in.n_nonzero, n_rows_, in.n);
+      const int n_panels = (in.n + panel - 1) / panel;
+      cut_.reserve(static_cast<std::int64_t>(n_rows_) * (n_panels + 1));
+      cut_panels(in.rows, n_rows_, panel, n_panels, cut_.get());
+      parallel(n_chunks, [&](int chunk, int) {
+        forward_sparse<T>(layer.W.get(), layer.stride, layer.b.get(), in.rows, n_rows_, cut_.get(), n_panels,
+                          out.h.get(), out.stride, n_blocks * chunk / n_chunks, n_blocks * (chunk + 1) / n_chunks);
+      });
+    }
+    if (timed_) layer.choice[0].measured_ns = clock_ns() - begin;
+    out.is_dense = true;
+    const bool hidden = l + 1 < n_layers_;
+    const int row_chunks = n_rows_ >= 64 ? chunks_of(n_rows_, 16) : 1;
+    const std::int64_t room = out.n + kLanes<T>;
+    if (hidden) {
+      out.index.reserve(n_rows_ * room);
+      out.value.reserve(n_rows_ * room);
+    }
+    parallel(row_chunks, [&](int chunk, int) {
+      const int first = static_cast<int>(static_cast<std::int64_t>(n_rows_) * chunk / row_chunks);
+      const int last = static_cast<int>(static_cast<std::int64_t>(n_rows_) * (chunk + 1) / row_chunks);
+      for (int b = first; b < last; ++b) {
+        activate_row(layer, out, b);
+        if (hidden) list_row(out, b, room);
+      }
+    });
+    if (!hidden) return;
+    out.n_nonzero = 0;
+    for (int b = 0; b < n_rows_; ++b) out.n_nonzero += out.rows.count[b];
+    note_activity(out);
+  }
+
+  void activate_row(Layer<T>& layer, Level<T>& out, int b) {
+    T* h = out.h.get() + b * out.stride;
+    const int code = layer.shape.activation;
+    if (code != kIdentity) {
+      if (out.z.size() && training_) std::memcpy(out.z.get() + b * out.stride, h, sizeof(T) * out.n);
+      T* d = training_ && out.d.size() ? out.d.get() + b * out.stride : nullptr;
+      activate<T>(code, static_cast<T>(layer.shape.parameter), layer.slopes.get(), out.n, h, d);
+    }
+    if (layer.shape.has_signs)
+      for (int c = 0; c < out.n; ++c) h[c] *= layer.signs[c];
+    for (std::int64_t c = out.n; c < out.stride; ++c) h[c] = 0;  // f(0) need not be 0
+  }
+
+  // Fills h from the lists (for CSR input that is dense enough to be worth it).
+  void fill_dense(Level<T>& level) {
+    if (level.is_dense) return;
+    level.h.reserve(n_rows_ * level.stride);
+    std::memset(level.h.get(), 0, sizeof(T) * static_cast<std::size_t>(n_rows_ * level.stride));
+    for (int b = 0; b < n_rows_; ++b)
+      for (int k = 0; k < level.rows.count[b]; ++k)
+        level.h[b * level.stride + level.rows.index[b][k]] = level.rows.value[b][k];
+    level.is_dense = true;
+  }
+
+  // --------------------------------------------------------------- backward
+
+  void backward_layer(int l) {
+    Layer<T>& layer = layers_[l];
+    Level<T>& in = levels_[l];
+    Level<T>& out = levels_[l + 1];
+    const int kernel = choose(l, true);
+    const double begin = timed_ ? clock_ns() : 0;
+    T* g = l > 0 ? in.e.get() : nullptr;
+    if (g) std::memset(g, 0, sizeof(T) * static_cast<std::size_t>(n_rows_ * in.stride));
+    prepare_moments(layer);
+    if (kernel == kDense) {
+      fill_dense(in);
+      if (!is_direct())
+        for (int t = 0; t < n_threads_; ++t) scratch_[t].gradient.reserve((kGradientRows + 1) * layer.stride);
+      const int n_chunks = n_threads_ == 1 ? (in.n + kGradientRows - 1) / kGradientRows
+                                           : larger(chunks_of(in.n, 16), (in.n + kGradientRows - 1) / kGradientRows);
+      parallel(n_chunks, [&](int chunk, int thread) {
+        backward_dense(layer, in, out, g, static_cast<int>(static_cast<std::int64_t>(in.n) * chunk / n_chunks),
+                       static_cast<int>(static_cast<std::int64_t>(in.n) * (chunk + 1) / n_chunks), scratch_[thread]);
+      });
+    } else {
+      in.column_row.reserve(in.n_nonzero);
+      in.column_value.reserve(in.n_nonzero);
+      in.columns.row = in.column_row.get();
+      in.columns.value = in.column_value.get();
+      transpose(in.rows, n_rows_, in.columns);
+      const int n_chunks = chunks_of(in.columns.n, 16);
+      parallel(n_chunks, [&](int chunk, int thread) {
+        backward_listed(layer, in, out, g, static_cast<int>(static_cast<std::int64_t>(in.columns.n) * chunk / n_chunks),
+                        static_cast<int>(static_cast<std::int64_t>(in.columns.n) * (chunk + 1) / n_chunks),
+                        scratch_[thread]);
+      });
+      if (rule_.kind == kAdam) update_idle_rows(layer, in);
+    }
+    if (timed_) layer.choice[1].measured_ns = clock_ns() - begin;
+    if (is_lazy())
+      for (int s = 0; s < in.columns.n; ++s) layer.time[in.columns.input[s]] = step_;
+    update_vectors(layer, out);
+    if (l > 0) finish_deltas(l);
+  }
+
+  void prepare_moments(Layer<T>& layer) {
+    moments_.rule = rule_;
+    moments_.W = layer.W.get(), moments_.W1 = layer.W1.get(), moments_.W2 = layer.W2.get();
+    moments_.stride = layer.stride;
+    if (rule_.kind == kAdam) {
+      const double t = static_cast<double>(step_);
+      moments_.rate = static_cast<T>(rule_.learning_rate / (1 - std::pow(rule_.beta1, t)));
+      moments_.correction = static_cast<T>(1 / std::sqrt(1 - std::pow(rule_.beta2, t)));
+    }
+  }
+
+  struct Scratch {
+    Buffer<T> packed, gradient, waiting;
+  };
+
+  void backward_listed(Layer<T>& layer, Level<T>& in, Level<T>& out, T* g, int first, int last, Scratch& scratch) {
+    const auto run = [&](const auto& update) {
+      const T* W = layer.W.get();
+      if (g) {
+        backward_sparse<true, T>(W, layer.stride, out.e.get(), out.stride, in.columns, n_rows_, g, in.stride, first, last,
+                                 scratch.waiting.get(), update);
+      } else {
+        backward_sparse<false, T>(W, layer.stride, out.e.get(), out.stride, in.columns, n_rows_, g, in.stride, first, last,
+                                  scratch.waiting.get(), update);
+      }
+    };
+    if (rule_.kind != kPlain) {
+      run(moments_);
+    } else if (rule_.l2 != 0) {
+      run(plain_update<true>(layer));
+    } else {
+      run(plain_update<false>(layer));
+    }
+  }
+
+  template <bool decays>
+  PlainUpdate<T, decays> plain_update(Layer<T>& layer) const {
+    return {layer.W.get(), layer.stride, static_cast<T>(-rule_.learning_rate * rule_.l2)};
+  }
+
+  void backward_dense(Layer<T>& layer, Level<T>& in, Level<T>& out, T* g, int first, int last, Scratch& scratch) {
+    const int n_blocks = static_cast<int>(layer.stride / kLanes<T>);
+    if (g) deltas_dense<T>(layer.W.get(), layer.stride, out.e.get(), out.stride, g, in.stride, n_rows_, first, last);
+    const auto products = [&](auto adds_last, T* to) {
+      accumulate_product<decltype(adds_last)::value, T>(in.h.get() + first, 1, in.stride, out.e.get(), out.stride, to,
+                                                        layer.stride, last - first, n_rows_, 0, n_blocks,
+                                                        scratch.packed.get());
+    };
+    if (is_direct()) return products(Flag<true>{}, layer.W.get() + first * layer.stride);
+    const auto run = [&](const auto& update) {
+      T* sums = scratch.gradient.get();
+      for (int j = first; j < last; ++j)
+        for (std::int64_t c = 0; c < layer.stride; c += kLanes<T>)
+          store(sums + (j - first) * layer.stride + c, update(j).get(c, load(update.W + j * layer.stride + c)));
+      products(Flag<false>{}, sums);
+      for (int j = first; j < last; ++j) {
+        if (is_lazy() && in.columns.stamp[j] != batch_) continue;  // an idle row waits, as in the sparse kernel
+        const T* row = sums + (j - first) * layer.stride;
+        for (std::int64_t c = 0; c < layer.stride; c += kLanes<T>) update(j).put(c, load(row + c));
+      }
+    };
+    if (rule_.kind != kPlain) {
+      run(moments_);
+    } else if (rule_.l2 != 0) {
+      run(plain_update<true>(layer));
+    } else {
+      run(plain_update<false>(layer));
+    }
+  }
+
+  // Whether the dense kernel can add the step to W as it is made.
+  bool is_direct() const { return rule_.kind == kPlain && rule_.l2 == 0 && n_rows_ <= kDeep; }
+
+  // Adam moves rows without a gradient too.
+  void update_idle_rows(Layer<T>& layer, Level<T>& in) {
+    const int n_chunks = chunks_of(in.n, 16);
+    parallel(n_chunks, [&](int chunk, int) {
+      const int last = static_cast<int>(static_cast<std::int64_t>(in.n) * (chunk + 1) / n_chunks);
+      for (int j = static_cast<int>(static_cast<std::int64_t>(in.n) * chunk / n_chunks); j < last; ++j)
+        if (in.columns.stamp[j] != batch_)
+          for (std::int64_t c = 0; c < layer.stride; c += kLanes<T>) moments_(j).put(c, zero<T>());
+    });
+  }
+
+  // Biases and learned slopes.
+  void update_vectors(Layer<T>& layer, Level<T>& out) {
+    vector_.reserve(out.stride);
+    T* g = vector_.get();
+    std::memset(g, 0, sizeof(T) * static_cast<std::size_t>(out.stride));
+    for (int b = 0; b < n_rows_; ++b)
+      for (std::int64_t c = 0; c < out.stride; c += kLanes<T>)
+        store(g + c, add(load(g + c), load(out.e.get() + b * out.stride + c)));
+    update_vector(layer.b, layer.b1, layer.b2, g, static_cast<int>(out.stride));
+    if (layer.shape.activation == kPrelu) update_vector(layer.slopes, layer.slopes1, layer.slopes2, slope_gradient_.get(),
+                                                        static_cast<int>(out.stride));
+  }
+
+  void update_vector(Buffer<T>& w, Buffer<T>& m, Buffer<T>& v, const T* g, int n) {
+    if (rule_.kind == kPlain) {
+      for (int i = 0; i < n; ++i) w[i] += g[i];
+    } else {
+      moments_.update(n, g, T(0), w.get(), m.get(), v.get());
+    }
+  }
+
+  // Turns the derivatives with respect to a level's outputs into those with respect to its pre-activations, and adds the
+  // penalty on hidden activations: d/dz = f'(z) (s d/dh + l1 share sign(f(z))) with s the unit's fixed sign.
+  void finish_deltas(int l) {
+    Level<T>& level = levels_[l];
+    Layer<T>& layer = layers_[l - 1];
+    const bool hidden = l < n_layers_;
+    const int code = layer.shape.activation;
+    const T* signs = layer.signs.get();
+    const bool learns_slopes = code == kPrelu;
+    if (learns_slopes) {
+      slope_gradient_.reserve(level.stride);
+      std::memset(slope_gradient_.get(), 0, sizeof(T) * static_cast<std::size_t>(level.stride));
+    }
+    for (int b = 0; b < n_rows_; ++b) {
+      T* e = level.e.get() + b * level.stride;
+      const T* h = level.h.get() + b * level.stride;
+      const T penalty = hidden ? static_cast<T>(l1_) * share_[b] * scale_ : T(0);
+      if (signs)
+        for (int c = 0; c < level.n; ++c) e[c] *= signs[c];
+      if (derivative_is_activity(code)) {
+        for (int c = 0; c < level.n; ++c) e[c] = h[c] != 0 ? e[c] + penalty : T(0);
+        continue;
+      }
+      if (penalty != 0)
+        for (int c = 0; c < level.n; ++c) {
+          const T f = signs ? signs[c] * h[c] : h[c];
+          e[c] += f > 0 ? penalty : f < 0 ? -penalty : T(0);
+        }
+      if (learns_slopes) {
+        const T* z = level.z.get() + b * level.stride;
+        for (int c = 0; c < level.n; ++c) slope_gradient_[c] += z[c] < 0 ? e[c] * z[c] : T(0);
+      }
+      if (code != kIdentity) {
+        const T* d = level.d.get() + b * level.stride;
+        for (int c = 0; c < level.n; ++c) e[c] *= d[c];
+      }
+    }
+  }
+
+  // ------------------------------------------------------------------- plan
+
+  int choose(int l, bool backward) {
+    const Level<T>& in = levels_[l];
+    const double rows = n_rows_, inputs = in.n, units = static_cast<double>(layers_[l].stride);
+    const double nonzero = static_cast<double>(in.n_nonzero);
+    const double active = training_ ? in.columns.n : smaller(nonzero, inputs);
+    const PassCosts& costs = backward ? costs_.backward : costs_.forward;
+    const double weight = in_memory_ ? costs.weight_memory : costs.weight_cached;
+    const double products = backward && l > 0 ? 2 : 1;  // a first layer has no deltas to hand down
+    const double sparse = nonzero * (units * products * at_size(costs.sparse) + (backward ? costs_.list_entry : 0)) +
+                          active * units * weight;
+    const double dense = rows * inputs * units * products * at_size(costs.dense) + inputs * units * weight;
+    const int kernel = mode_ != kAuto ? mode_ : dense < sparse ? kDense : kSparse;
+    layers_[l].choice[backward] = {kernel,  n_rows_, in.n_nonzero, static_cast<int>(active), sparse, dense, 0};
+    return kernel;
+  }
+
+  // Interpolates a cost between the batch sizes for which it is known.
+  double at_size(const double* cost) const {
+    int i = 1;
+    while (i < kNumSizes - 1 && n_rows_ > kBatchSizes[i]) ++i;
+    const double lo = kBatchSizes[i - 1], hi = kBatchSizes[i];
+    const double n = smaller<double>(n_rows_, hi);
+    const double share = std::log(n / lo) / std::log(hi / lo);
+    return cost[i - 1] + share * (cost[i] - cost[i - 1]);
+  }
+
+  // ------------------------------------------------------------ lazy updates
+
+  // Brings rows of W (all of them when input is null) to the present step: while its input was zero in a whole batch, a
+  // row had no gradient, and weight decay and momentum moved it by a linear map that only depends on how long.
+  void catch_up(int l, const std::int32_t* input, int n) {
+    Layer<T>& layer = layers_[l];
+    if (layer.time.size() == 0) return;
+    const int n_chunks = chunks_of(n, 32);
+    grow_idle_table();
+    parallel(n_chunks, [&](int chunk, int) {
+      const int last = static_cast<int>(static_cast<std::int64_t>(n) * (chunk + 1) / n_chunks);
+      for (int i = static_cast<int>(static_cast<std::int64_t>(n) * chunk / n_chunks); i < last; ++i) {
+        const int j = input ? input[i] : i;
+        const std::int64_t idle = step_ - layer.time[j];
+        if (idle <= 0) continue;
+        layer.time[j] = step_;
+        const Idle k = idle_steps(idle);
+        T* w = layer.W.get() + j * layer.stride;
+        const T shrink = static_cast<T>(k.a - 1), push = static_cast<T>(k.b);
+        const T feed = static_cast<T>(k.c), keep = static_cast<T>(k.d);
+        if (rule_.kind == kPlain) {
+          for (std::int64_t u = 0; u < layer.stride; ++u) w[u] += shrink * w[u];
+        } else {
+          T* m = layer.W1.get() + j * layer.stride;
+          for (std::int64_t u = 0; u < layer.stride; ++u) {
+            const T old = w[u];
+            w[u] += shrink * old + push * m[u];
+            m[u] = feed * old + keep * m[u];
+          }
+        }
+      }
+    });
+  }
+
+  void grow_idle_table() {
+    if (n_idle_) return;
+    const double lr = rule_.learning_rate, mu = rule_.kind == kPlain ? 0 : rule_.momentum, l2 = rule_.l2;
+    Idle one{1 - lr * l2, -lr * mu, l2, mu};
+    if (rule_.kind == kNesterov) one = {1 - lr * l2 * (1 + mu), -lr * mu * mu, l2, mu};
+    idle_[0] = {1, 0, 0, 1};
+    for (int k = 1; k <= kIdleTable; ++k) idle_[k] = after(one, idle_[k - 1]);
+    n_idle_ = kIdleTable + 1;
+  }
+
+  Idle idle_steps(std::int64_t k) const {
+    Idle total = idle_[k % kIdleTable];
+    for (std::int64_t i = 0; i < k / kIdleTable; ++i) total = after(idle_[kIdleTable], total);
+    return total;
+  }
+
+  int n_layers_;
+  Layer<T>* layers_;
+  Level<T>* levels_;
+  UpdateRule rule_{};
+  double l1_ = 0;
+  int mode_ = kAuto;
+  bool skip_zeros_ = true;
+  bool timed_ = false;
+  int n_threads_ = 1;
+  Costs costs_{};
+  bool in_memory_ = false;
+  bool training_ = false;
+  int n_rows_ = 0;
+  std::int64_t batch_ = 0;  // counts forward passes: marks the inputs that are active in the present one
+  std::int64_t step_ = 0;   // counts updates
+  T scale_ = 1;
+  MomentUpdate<T> moments_{};
+  Buffer<T> share_, vector_, slope_gradient_;
+  Scratch scratch_[kMostThreads];
+  Buffer<std::int32_t> cut_;
+  Buffer<Idle> idle_;
+  int n_idle_ = 0;
+};
+
+}  // namespace
+
+hardzero::Network<float>* make_network_float(const LayerShape* layers, int n) { return new Engine<float>(layers, n); }
+hardzero::Network<double>* make_network_double(const LayerShape* layers, int n) { return new Engine<double>(layers, n); }
+
+void activate_float(int code, float p, int n, float* h, float* d) {
+  Buffer<float> slopes;
+  slopes.reserve(n);
+  for (int i = 0; i < n; ++i) slopes[i] = p;
+  activate<float>(code, p, slopes.get(), n, h, d);
+}
+void activate_double(int code, double p, int n, double* h, double* d) {
+  Buffer<double> slopes;
+  slopes.reserve(n);
+  for (int i = 0; i < n; ++i) slopes[i] = p;
+  activate<double>(code, p, slopes.get(), n, h, d);
+}
+
+}  // namespace HARDZERO_ISA
+}  // namespace hardzero

@@ -1,0 +1,230 @@
+"""What a finished computation hands over: frozen dataclasses that go to JSON and back.
+
+Reports and command line read these, never models.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal, get_args
+
+from hardzero.errors import DataError, ParameterError
+
+__all__ = ["FitHistory", "Stopped"]
+
+Stopped = Literal["max_epochs", "early_stopping", "interrupted"]
+
+_STOPPED: Final[tuple[str, ...]] = get_args(Stopped)
+_OPTIONAL: Final = ("validation_error", "validation_loss")
+
+
+@dataclass(frozen=True, repr=False)
+class FitHistory:
+    """What happened in each epoch of a training run.
+
+    Entry ``i`` of a tuple belongs to epoch ``i + 1``; only finished epochs are there.
+
+    Parameters
+    ----------
+    loss : tuple of float
+        Mean loss over the training rows, each taken before the update that it was
+        used for; without penalties.
+    validation_error : tuple of float
+        Fraction of wrong validation rows after the epoch, in [0, 1]; empty if there
+        was no validation set.
+    sparsity : tuple of tuple of float
+        For each hidden layer the fraction of outputs that were exactly zero over the
+        training rows of the epoch, in [0, 1].
+    dead_units : tuple of tuple of int
+        For each hidden layer the number of units that put out zero for every training
+        row of the epoch.
+    seconds : tuple of float
+        Wall-clock time of the epoch, validation included.
+    learning_rate : tuple of float
+        Learning rate in the epoch.
+    best_epoch : int
+        Epoch, counted from 1, whose weights were kept; 0 if no epoch was finished.
+    stopped : {"max_epochs", "early_stopping", "interrupted"}
+        Why training ended.
+    validation_loss : tuple of float
+        Mean loss over the validation rows after the epoch, which decides between
+        epochs of equal validation error; empty if there was no validation set.
+
+    Raises
+    ------
+    ParameterError
+        If the tuples have different lengths, or a value is out of its range.
+
+    Examples
+    --------
+    >>> from hardzero.results import FitHistory
+    >>> history = FitHistory(
+    ...     loss=(0.9, 0.4),
+    ...     validation_error=(0.2, 0.1),
+    ...     sparsity=((0.5,), (0.75,)),
+    ...     dead_units=((0,), (2,)),
+    ...     seconds=(1.0, 1.5),
+    ...     learning_rate=(0.1, 0.1),
+    ...     best_epoch=2,
+    ...     stopped="max_epochs",
+    ... )
+    >>> FitHistory.from_json(history.to_json()) == history
+    True
+    >>> history
+    FitHistory: 2 epochs in 2.5 s, stopped by max_epochs
+      best epoch 2: loss 0.4, validation error 0.1, sparsity 75.0 %, dead units 2
+    """
+
+    loss: tuple[float, ...]
+    validation_error: tuple[float, ...]
+    sparsity: tuple[tuple[float, ...], ...]
+    dead_units: tuple[tuple[int, ...], ...]
+    seconds: tuple[float, ...]
+    learning_rate: tuple[float, ...]
+    best_epoch: int
+    stopped: Stopped
+    validation_loss: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make lists tuples, NumPy numbers Python's, and check."""
+        convert = object.__setattr__
+        for name in ("loss", *_OPTIONAL, "seconds", "learning_rate"):
+            convert(self, name, tuple(map(float, getattr(self, name))))
+        convert(self, "sparsity", _rows(self.sparsity, float))
+        convert(self, "dead_units", _rows(self.dead_units, int))
+        convert(self, "best_epoch", int(self.best_epoch))
+        self._check()
+
+    @property
+    def n_epochs(self) -> int:
+        """Number of finished epochs."""
+        return len(self.loss)
+
+    def to_json(self) -> str:
+        """Return the history as JSON.
+
+        Returns
+        -------
+        str
+            One object with "format", "version" and the fields of the class.
+        """
+        return json.dumps({**_HEADER, **asdict(self)}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "FitHistory":
+        """Read what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            JSON.
+
+        Returns
+        -------
+        FitHistory
+            Equal to the one that was written.
+
+        Raises
+        ------
+        DataError
+            If the text is not the JSON of a history.
+        """
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the history is not JSON: {error}. {_REMEDY}") from error
+        expected = {*_HEADER, *(field.name for field in fields(cls))}
+        if not isinstance(content, dict) or content.keys() != expected:
+            raise DataError(
+                f"the history has {_keys(content)}, expected an object with "
+                f"{sorted(expected)}. {_REMEDY}"
+            )
+        for key, value in _HEADER.items():
+            if content.pop(key) != value:
+                raise DataError(
+                    f"the history does not have {key} {value!r}, the one that this "
+                    f"version reads. {_REMEDY}"
+                )
+        try:
+            return cls(**content)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the history is malformed: {error} {_REMEDY}") from error
+
+    def __repr__(self) -> str:
+        """Return a summary in two lines."""
+        n = self.n_epochs
+        lines = [
+            f"FitHistory: {n} epoch{'' if n == 1 else 's'} in {sum(self.seconds):.1f} s"
+            f", stopped by {self.stopped}"
+        ]
+        if n:
+            i = self.best_epoch - 1
+            parts = [f"loss {self.loss[i]:.4g}"]
+            if self.validation_error:
+                parts.append(f"validation error {self.validation_error[i]:.4g}")
+            if self.sparsity[i]:
+                shares = " / ".join(f"{100 * s:.1f}" for s in self.sparsity[i])
+                parts.append(f"sparsity {shares} %")
+                parts.append(f"dead units {' / '.join(map(str, self.dead_units[i]))}")
+            lines.append(f"  best epoch {self.best_epoch}: {', '.join(parts)}")
+        return "\n".join(lines)
+
+    def _check(self) -> None:
+        n = self.n_epochs
+        lengths = {
+            field.name: len(value)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), tuple)
+        }
+        for name in _OPTIONAL:
+            if not getattr(self, name):
+                del lengths[name]
+        if set(lengths.values()) != {n}:
+            raise ParameterError(
+                f"the entries per epoch differ in number: {lengths}. Give each the "
+                f"same number; only {' and '.join(_OPTIONAL)} may be empty instead."
+            )
+        if not (1 <= self.best_epoch <= n or self.best_epoch == n == 0):
+            raise ParameterError(
+                f"best_epoch is {self.best_epoch} but there are {n} epochs. Count "
+                "epochs from 1; give 0 if none was finished."
+            )
+        if self.stopped not in _STOPPED:
+            raise ParameterError(
+                f"stopped is {self.stopped!r}, expected one of {', '.join(_STOPPED)}."
+            )
+        shapes = {len(row) for row in (*self.sparsity, *self.dead_units)}
+        if len(shapes) > 1:
+            raise ParameterError(
+                f"sparsity and dead_units have rows of {sorted(shapes)} entries. Give "
+                "one entry per hidden layer in every epoch."
+            )
+        _check_range("loss", self.loss, -math.inf, math.inf)
+        _check_range("validation_error", self.validation_error, 0.0, 1.0)
+        _check_range("validation_loss", self.validation_loss, 0.0, math.inf)
+        _check_range("seconds", self.seconds, 0.0, math.inf)
+        _check_range("learning_rate", self.learning_rate, 0.0, math.inf)
+        for shares, counts in zip(self.sparsity, self.dead_units, strict=True):
+            _check_range("sparsity", shares, 0.0, 1.0)
+            _check_range("dead_units", counts, 0, math.inf)
+
+
+_HEADER: Final = {"format": "hardzero.fit_history", "version": 1}
+_REMEDY: Final = "Give the JSON that FitHistory.to_json of this version wrote."
+
+
+def _rows(rows: Any, number: type) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(map(number, row)) for row in rows)
+
+
+def _keys(content: Any) -> Any:
+    return sorted(content) if isinstance(content, dict) else type(content).__name__
+
+
+def _check_range(name: str, values: tuple[float, ...], low: float, high: float) -> None:
+    for value in values:
+        if not (low <= value <= high and math.isfinite(value)):
+            raise ParameterError(
+                f"{name} holds {value!r}, expected finite values from {low:g} to "
+                f"{high:g}."
+            )

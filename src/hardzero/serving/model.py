@@ -1,0 +1,229 @@
+"""What is left of a fitted classifier when only its predictions are needed."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from hardzero.engine.forward import ForwardPass
+from hardzero.errors import DataError, ParameterError
+from hardzero.stack import RectifierStack, apply_link
+
+LABEL_TYPES: Final = frozenset(
+    [
+        *("str", "bool", "float16", "float32", "float64"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    ]
+)
+
+
+@runtime_checkable
+class FittedClassifier(Protocol):
+    """Any classifier that holds its network as a stack."""
+
+    @property
+    def stack_(self) -> RectifierStack:
+        """The network, one output per class."""
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The class labels, of shape (n_classes,)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StackModel:
+    """A network together with the names of what goes in and what comes out.
+
+    Parameters
+    ----------
+    stack : RectifierStack
+        The network, with the output link "softmax".
+    classes : array_like of shape (n_classes,)
+        The label that each output stands for: numbers, booleans or strings.
+    feature_names : tuple of str or None, default=None
+        Names of the inputs, if they have names.
+
+    Raises
+    ------
+    ParameterError
+        If the numbers of classes or names do not fit the stack.
+    """
+
+    stack: RectifierStack
+    classes: npt.NDArray[Any]
+    feature_names: tuple[str, ...] | None = None
+    _forward: ForwardPass = field(default_factory=ForwardPass, init=False)
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        classes = np.asarray(self.classes)
+        labels = classes.tolist()
+        if classes.dtype.kind in "OU" and all(isinstance(c, str) for c in labels):
+            classes = np.array(labels, dtype=np.str_)  # no wider than its widest label
+        object.__setattr__(self, "classes", classes)
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(self.feature_names))
+        self._check()
+
+    @classmethod
+    def of(cls, classifier: FittedClassifier) -> "StackModel":
+        """Take over the network and the names of a fitted classifier.
+
+        Parameters
+        ----------
+        classifier : object
+            Has ``stack_``, ``classes_`` and perhaps ``feature_names_in_``.
+
+        Returns
+        -------
+        StackModel
+            With the same predictions.
+
+        Raises
+        ------
+        ParameterError
+            If the classifier is not fitted.
+        """
+        if not isinstance(classifier, FittedClassifier):
+            raise ParameterError(
+                f"{type(classifier).__name__} has no stack_ and classes_, expected a "
+                "fitted classifier of hardzero. Call fit first."
+            )
+        names = getattr(classifier, "feature_names_in_", None)
+        return cls(
+            classifier.stack_,
+            classifier.classes_,
+            None if names is None else tuple(map(str, names)),
+        )
+
+    def predict_proba(self, X: Any, *, n_threads: int = 1) -> npt.NDArray[Any]:
+        """Compute the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            Inputs, scaled as those that the network was trained on. Sparse input is
+            not made dense.
+        n_threads : int, default=1
+            Number of threads. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes``; of the dtype of the stack.
+
+        Raises
+        ------
+        DataError
+            If ``X`` does not have one finite number per row and input.
+        """
+        rows = _check_rows(X, self.stack)
+        return apply_link(
+            "softmax", self._forward(self.stack, rows, n_threads=n_threads)
+        )
+
+    def predict(self, X: Any, *, n_threads: int = 1) -> npt.NDArray[Any]:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            As for `predict_proba`.
+        n_threads : int, default=1
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels out of ``classes``.
+
+        Raises
+        ------
+        DataError
+            If ``X`` does not have one finite number per row and input.
+        """
+        best = np.argmax(self.predict_proba(X, n_threads=n_threads), axis=1)
+        labels: npt.NDArray[Any] = self.classes[best]
+        return labels
+
+    def __eq__(self, other: object) -> bool:
+        """Whether networks, classes and names are the same."""
+        if not isinstance(other, StackModel):
+            return NotImplemented
+        return (
+            self.stack == other.stack
+            and self.classes.dtype == other.classes.dtype
+            and np.array_equal(self.classes, other.classes)
+            and self.feature_names == other.feature_names
+        )
+
+    def __hash__(self) -> int:
+        """Hash that agrees with ``==``; it reads all values."""
+        return hash((self.stack, tuple(self.classes.tolist()), self.feature_names))
+
+    def __repr__(self) -> str:
+        """Return the classes and the network on one screen."""
+        n_classes = len(self.classes)
+        shown = ", ".join(map(repr, self.classes[:5].tolist()))
+        dots = ", ..." if n_classes > 5 else ""
+        return f"StackModel: {n_classes} classes ({shown}{dots})\n{self.stack!r}"
+
+    def _check(self) -> None:
+        expected = (self.stack.n_outputs,)
+        known = label_type(self.classes) in LABEL_TYPES
+        if self.classes.shape != expected or not known:
+            raise ParameterError(
+                f"classes is {self.classes.dtype} of shape {self.classes.shape}, "
+                f"expected numbers, booleans or strings of shape {expected}. Give one "
+                "label per output of the network."
+            )
+        if self.stack.output_link != "softmax":
+            raise ParameterError(
+                f"the output link of the stack is {self.stack.output_link!r}, expected "
+                "'softmax'. Give the stack of a classifier."
+            )
+        names = self.feature_names
+        if names is not None and len(names) != self.stack.n_inputs:
+            raise ParameterError(
+                f"feature_names has {len(names)} names but the network has "
+                f"{self.stack.n_inputs} inputs. Give one name per input, or None."
+            )
+
+
+def label_type(classes: npt.NDArray[Any]) -> str:
+    """Return the name of the type of class labels, the same for all strings.
+
+    Parameters
+    ----------
+    classes : ndarray
+        Labels.
+
+    Returns
+    -------
+    str
+        One of ``LABEL_TYPES`` if labels may be of this type.
+    """
+    return "str" if classes.dtype.kind == "U" else classes.dtype.name
+
+
+def _check_rows(X: Any, stack: RectifierStack) -> Any:
+    """Bring inputs to the form that the kernels read."""
+    if sp.issparse(X):
+        rows: Any = sp.csr_array(X, dtype=stack.dtype)
+        rows.sum_duplicates()
+        values = rows.data
+    else:
+        values = rows = np.ascontiguousarray(X, dtype=stack.dtype)
+    if rows.ndim != 2 or rows.shape[1] != stack.n_inputs:
+        raise DataError(
+            f"X has shape {rows.shape}, expected (n_samples, {stack.n_inputs}). Give "
+            "one row per sample and one column per input of the network."
+        )
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"X has values that are missing, infinite or too large for {stack.dtype}, "
+            "expected finite numbers. Fill in or leave out such values."
+        )
+    return rows

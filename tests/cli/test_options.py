@@ -1,0 +1,38 @@
+"""Arguments that are checked while they are parsed."""
+
+import argparse
+
+import pytest
+
+from hardzero.cli.options import count_threads, output_path, positive, sizes
+
+
+def test_numbers():
+    """Whole numbers above 0, alone or in a list."""
+    assert positive("12") == 12
+    assert sizes("300") == (300,)
+    assert sizes("300, 100") == (300, 100)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "x", "", "²"])
+def test_what_is_no_such_number(text):
+    """Anything else is refused with what was given."""
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number above"):
+        positive(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number above"):
+        sizes(f"1,{text}")
+
+
+def test_output_path(tmp_path):
+    """The folder must exist, and the path must not be one."""
+    assert output_path(str(tmp_path / "new")) == tmp_path / "new"
+    with pytest.raises(argparse.ArgumentTypeError, match="there is no folder"):
+        output_path(str(tmp_path / "absent" / "new"))
+    with pytest.raises(argparse.ArgumentTypeError, match="is a folder"):
+        output_path(str(tmp_path))
+
+
+def test_count_threads():
+    """What is asked for, else as many as there are processors for this process."""
+    assert count_threads(3) == 3
+    assert count_threads(None) >= 1

@@ -1,0 +1,120 @@
+// Drives the core through random shapes, rules, kernels and threads, to be run under the address and undefined-behaviour
+// sanitizers: they see what no test of results does.
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "network.hpp"
+#include "random.hpp"
+
+using namespace hardzero;
+
+namespace {
+
+std::mt19937 generator(2011);
+
+int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(generator); }
+double uniform() { return std::uniform_real_distribution<double>(-1, 1)(generator); }
+
+template <class T>
+Network<T>* make(const std::vector<LayerShape>& layers) {
+  if constexpr (sizeof(T) == 4) {
+    return HARDZERO_ISA::make_network_float(layers.data(), static_cast<int>(layers.size()));
+  } else {
+    return HARDZERO_ISA::make_network_double(layers.data(), static_cast<int>(layers.size()));
+  }
+}
+
+// Some training steps and predictions of a random network on random rows.
+template <class T>
+void drive(int round) {
+  const int widths[] = {1, 2, 7, 15, 16, 17, 63, 130, 300, round % 16 == 0 ? 1100 : 31};
+  std::vector<LayerShape> layers;
+  int n_inputs = widths[draw(0, 9)];
+  const int n_features = n_inputs, n_layers = draw(1, 4);
+  for (int l = 0; l < n_layers; ++l) {
+    const int n_units = l + 1 < n_layers ? widths[draw(0, 9)] : draw(1, 12);
+    layers.push_back({n_inputs, n_units, l + 1 < n_layers ? draw(0, 16) : 0, 0.5, l + 1 < n_layers && draw(0, 1)});
+    n_inputs = n_units;
+  }
+  std::unique_ptr<Network<T>> network(make<T>(layers));
+  for (int l = 0; l < n_layers; ++l) {
+    for (int j = 0; j < layers[l].n_inputs; ++j)
+      for (int c = 0; c < layers[l].n_units; ++c)
+        network->W(l)[j * network->stride(l) + c] = static_cast<T>(uniform() / std::sqrt(layers[l].n_inputs));
+    for (int c = 0; c < layers[l].n_units; ++c) {
+      network->b(l)[c] = static_cast<T>(uniform());
+      if (layers[l].has_signs) network->signs(l)[c] = draw(0, 1) ? T(1) : T(-1);
+      if (layers[l].activation == 3) network->slopes(l)[c] = T(0.25);
+    }
+  }
+
+  const int n_rows = 1 << draw(0, 8);
+  std::vector<T> X, data;
+  std::vector<std::int64_t> indptr = {0}, label;
+  std::vector<std::int32_t> indices;
+  const double density = draw(0, 4) / 4.0;
+  for (int i = 0; i < n_rows; ++i) {
+    for (int j = 0; j < n_features; ++j) {
+      const T x = std::abs(uniform()) < density ? static_cast<T>(uniform()) : T(0);
+      X.push_back(x);
+      if (x != 0) indices.push_back(j), data.push_back(x);
+    }
+    indptr.push_back(static_cast<std::int64_t>(indices.size()));
+    label.push_back(draw(0, layers.back().n_units - 1));
+  }
+  indices.push_back(0), data.push_back(0);  // never read; gives empty matrices an address
+  Rows<T> rows{};
+  if (draw(0, 1)) {
+    rows.dense = X.data();
+    rows.stride = n_features;
+  } else {
+    rows.indptr = indptr.data(), rows.indices = indices.data(), rows.data = data.data();
+  }
+
+  Costs costs{};
+  for (PassCosts* pass : {&costs.forward, &costs.backward})
+    for (int i = 0; i < kNumSizes; ++i) pass->sparse[i] = 0.02, pass->dense[i] = 0.01;
+  for (int step = 0; step < 6; ++step) {
+    if (step % 3 == 0) {
+      network->set_plan(draw(0, 2), draw(0, 3) != 0, draw(0, 1) != 0, draw(1, 4), costs);
+      network->set_rule({round % 4, 0.01 / (step + 1), 0.9, draw(0, 1) * 0.01, 0.9, 0.999, 1e-8}, draw(0, 1) * 1e-3);
+    }
+    const int n = draw(1, n_rows);
+    std::vector<std::int64_t> row, labels;
+    std::vector<T> share(static_cast<std::size_t>(n), T(1) / static_cast<T>(n));
+    for (int b = 0; b < n; ++b) {
+      row.push_back(draw(0, n_rows - 1));
+      labels.push_back(label[static_cast<std::size_t>(row.back())]);
+    }
+    network->forward_batch(rows, row.data(), n, draw(0, 1) ? share.data() : nullptr);
+    const double loss = network->softmax_deltas(labels.data(), share.data());
+    assert(std::isfinite(loss));
+    network->backward_batch();
+    network->forward(rows, nullptr, draw(1, n_rows));
+    assert(std::isfinite(network->outputs()[0]));
+  }
+  network->flush();
+  for (int l = 0; l + 1 < n_layers; ++l) {
+    std::int64_t n_seen, n_nonzero;
+    std::vector<std::uint8_t> fired(static_cast<std::size_t>(layers[l].n_units));
+    network->statistics(l, &n_seen, &n_nonzero, fired.data());
+    assert(n_nonzero <= n_seen * layers[l].n_units);
+  }
+}
+
+}  // namespace
+
+int main() {
+  for (int round = 0; round < 400; ++round) {
+    drive<float>(round);
+    drive<double>(round);
+  }
+  std::vector<float> numbers(7);
+  uniforms(stream_key(1, "check", 5, 2), entry_hash(3, 0.5), 7, numbers.data());
+  for (float u : numbers) assert(0 <= u && u < 1);
+  std::puts("sanitize: 800 networks trained, nothing found");
+}

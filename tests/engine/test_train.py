@@ -1,0 +1,372 @@
+"""The training loop, on real kernels and on a network that plays a script."""
+
+import math
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hardzero import kernels
+from hardzero.engine.initialise import initialise
+from hardzero.engine.schedules import parse_schedule
+from hardzero.engine.train import Settings, train
+from hardzero.errors import DeadUnitWarning, DivergenceError, ParameterError
+from hardzero.kernels.rules import SGD, Adam
+from hardzero.kernels.statistics import LayerStatistics
+from hardzero.stack import Layer, RectifierStack
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 4))
+Y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+
+
+class _Actor:
+    """A network whose losses and validation outputs are given for each epoch.
+
+    Its weights are one number, that of the last epoch that began.
+    """
+
+    def __init__(
+        self,
+        errors=(),
+        gaps=(),
+        losses=None,
+        fired=None,
+        n_validation=10,
+        interrupted_validation=None,
+    ):
+        self.errors, self.gaps = errors, gaps
+        self.losses = losses or {}
+        self.fired = fired or (lambda _: [True] * 4)
+        self.n_validation, self.n_validated = n_validation, 0
+        self.interrupted_validation = interrupted_validation
+        self.epoch = 0
+        self.batches, self.rates = [], []
+
+    def bind(self, *_):
+        self.n_steps = 0
+        self._count()
+
+    def _count(self):
+        self.n_rows, self.seen = 0, np.zeros(4, bool)
+
+    def step(self, rows):
+        self.n_steps += 1
+        self.batches[-1].append(rows)
+        self.n_rows += len(rows)
+        self.seen |= self.fired(self.n_steps)
+        loss = self.losses.get(self.n_steps, 1.0)
+        if isinstance(loss, type):
+            raise loss
+        return loss
+
+    def forward(self, X):
+        """Get the first rows wrong, and the others right by a gap."""
+        self.n_validated += 1
+        if self.n_validated == self.interrupted_validation:
+            raise KeyboardInterrupt
+        gap = self.gaps[self.epoch - 1] if self.gaps else 1.0
+        outputs = np.zeros((len(X), 2))
+        outputs[:, 0] = gap
+        outputs[: self.errors[self.epoch - 1], 0] = -gap
+        return outputs
+
+    def set_learning_rate(self, rate):
+        self.rates.append(rate)
+        self.batches.append([])
+        self.epoch += 1
+
+    def stack(self):
+        layer = Layer(np.full((4, 2), float(self.epoch)), np.zeros(2), "identity")
+        return RectifierStack((layer,), "softmax")
+
+    def statistics(self):
+        n_nonzero = self.n_rows * int(self.seen.sum())
+        counts = LayerStatistics(self.n_rows, n_nonzero, self.seen)
+        self._count()
+        return [counts]
+
+    def train(self, *, patience=None, max_epochs=None, batch_size=60, **options):
+        if self.errors:
+            n = self.n_validation
+            options["validation"] = np.zeros((n, 4)), np.zeros(n, np.int64)
+            max_epochs = max_epochs or len(self.errors)
+        settings = Settings(batch_size, max_epochs or 3, 0.1, patience=patience)
+        return train(self, X, Y, settings=settings, seed=0, **options)
+
+
+def _kept_epoch(stack):
+    return stack.layers[0].W[0, 0]
+
+
+# ------------------------------------------------------------------ batches
+
+
+def test_each_row_once_and_last_batch_short():
+    """An epoch visits each row once; the last batch has what is left over."""
+    actor = _Actor()
+    actor.train(batch_size=25, max_epochs=2)
+    for batches in actor.batches:
+        assert [len(rows) for rows in batches] == [25, 25, 10]
+        np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(60))
+        assert all(rows.dtype == np.int64 for rows in batches)
+
+
+def test_order_depends_on_seed_and_epoch_alone():
+    """Epochs are shuffled differently, and a longer run starts like a shorter one."""
+    short, long = _Actor(), _Actor()
+    short.train(max_epochs=2)
+    long.train(max_epochs=4)
+    orders = [np.concatenate(batches) for batches in long.batches]
+    assert len({tuple(order) for order in orders}) == 4
+    for mine, theirs in zip(short.batches, orders, strict=False):
+        np.testing.assert_array_equal(np.concatenate(mine), theirs)
+
+
+def test_only_given_rows_are_trained_on():
+    """With `rows`, no other row is seen."""
+    actor = _Actor()
+    actor.train(rows=np.array([3, 5, 59]), max_epochs=1)
+    assert sorted(actor.batches[0][0]) == [3, 5, 59]
+
+
+def test_schedule_sets_the_rate_of_each_epoch():
+    """Each epoch runs at learning rate times factor, and the history says so."""
+    actor = _Actor()
+    settings = Settings(60, 3, 0.5, parse_schedule("step(1, 0.5)"))
+    _, history = train(actor, X, Y, settings=settings, seed=0)
+    assert actor.rates == [0.5, 0.25, 0.125]
+    assert history.learning_rate == (0.5, 0.25, 0.125)
+
+
+def test_loss_is_the_mean_over_rows():
+    """The loss of an epoch weighs each batch by its rows."""
+    _, history = _Actor(losses={1: 1.0, 2: 3.0}).train(batch_size=45, max_epochs=1)
+    assert history.loss == ((45 * 1.0 + 15 * 3.0) / 60,)
+
+
+# ------------------------------------------------------------------ best weights
+
+
+def test_lowest_validation_error_is_kept():
+    """The weights of the epoch with the lowest validation error are returned."""
+    stack, history = _Actor(errors=(5, 3, 1, 4, 2)).train()
+    assert _kept_epoch(stack) == history.best_epoch == 3
+    assert history.validation_error == (0.5, 0.3, 0.1, 0.4, 0.2)
+    assert history.stopped == "max_epochs"
+
+
+def test_ties_go_to_the_lower_validation_loss():
+    """Of equal errors the lower loss is better; of equal losses the earlier epoch."""
+    stack, _ = _Actor(errors=(0, 0, 0, 0), gaps=(1, 3, 3, 2)).train()
+    assert _kept_epoch(stack) == 2
+
+
+def test_error_goes_before_loss():
+    """A lower error is better even at a higher loss."""
+    stack, _ = _Actor(errors=(1, 0), gaps=(1, 1e-3)).train()
+    assert _kept_epoch(stack) == 2
+
+
+def test_without_validation_the_last_weights_are_kept():
+    """Without validation rows the last epoch is the best, and errors are empty."""
+    stack, history = _Actor().train(max_epochs=3)
+    assert _kept_epoch(stack) == history.best_epoch == 3
+    assert history.validation_error == ()
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_patience_is_exact(patience):
+    """Training stops after exactly `patience` epochs in a row without a better one."""
+    errors = (5, 4, 6, 3, *[9] * 10)
+    stack, history = _Actor(errors=errors).train(patience=patience)
+    assert history.stopped == "early_stopping"
+    assert history.n_epochs == history.best_epoch + patience
+    assert _kept_epoch(stack) == history.best_epoch == (2 if patience == 1 else 4)
+
+
+def test_patience_that_runs_out_at_the_end():
+    """If patience is not used up, all epochs run."""
+    _, history = _Actor(errors=(1, 2, 2)).train(patience=3)
+    assert (history.n_epochs, history.stopped) == (3, "max_epochs")
+
+
+def test_outputs_that_overflow_are_wrong():
+    """A validation row with outputs that are not finite counts as an error."""
+    actor = _Actor(errors=(1, 2), gaps=(math.inf, 1.0))
+    stack, history = actor.train()
+    assert history.validation_error == (1.0, 0.2)
+    assert _kept_epoch(stack) == 2
+
+
+# ------------------------------------------------------------------ interruptions
+
+
+def test_ctrl_c_keeps_the_best_so_far():
+    """Ctrl-C in a later epoch leaves the best complete epoch."""
+    actor = _Actor(errors=(4, 2, 3, 1), losses={10: KeyboardInterrupt})
+    stack, history = actor.train(batch_size=20)
+    assert (history.n_epochs, history.stopped) == (3, "interrupted")
+    assert _kept_epoch(stack) == history.best_epoch == 2
+
+
+def test_ctrl_c_in_the_first_epoch_keeps_what_there_is():
+    """Ctrl-C in the first epoch makes an epoch of the batches so far."""
+    actor = _Actor(errors=(4,), losses={1: 3.0, 3: KeyboardInterrupt})
+    stack, history = actor.train(batch_size=20)
+    assert (history.n_epochs, history.best_epoch) == (1, 1)
+    assert (history.loss, history.validation_error) == ((2.0,), (0.4,))
+    assert _kept_epoch(stack) == 1
+
+
+@pytest.mark.parametrize(("validation", "n_epochs"), [(1, 1), (2, 1), (3, 2)])
+def test_ctrl_c_while_validating(validation, n_epochs):
+    """Ctrl-C during a validation leaves the epochs before; the first is done again."""
+    actor = _Actor(errors=(4, 3, 2), interrupted_validation=validation)
+    stack, history = actor.train(batch_size=20)
+    assert (history.n_epochs, history.stopped) == (n_epochs, "interrupted")
+    assert _kept_epoch(stack) == history.best_epoch == n_epochs
+    assert history.sparsity[0] == (0.0,)
+
+
+def test_ctrl_c_before_the_first_batch_goes_on():
+    """Before anything was learned, Ctrl-C is left to the caller."""
+    with pytest.raises(KeyboardInterrupt):
+        _Actor(losses={1: KeyboardInterrupt}).train()
+
+
+def test_on_epoch_can_stop():
+    """The callback sees each epoch and ends training by returning True."""
+    seen = []
+
+    def watch(epoch):
+        seen.append((epoch.number, epoch.validation_error))
+        return epoch.number == 2
+
+    _, history = _Actor(errors=(1, 2, 3)).train(on_epoch=watch)
+    assert seen == [(1, 0.1), (2, 0.2)]
+    assert history.stopped == "interrupted"
+
+
+def test_a_signal_stops_real_kernels():
+    """SIGINT during compiled training ends it with finite weights and a history."""
+
+    def interrupt(epoch):
+        if epoch.number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    stack, history = _fit(max_epochs=1000, on_epoch=interrupt)
+    assert (history.stopped, history.n_epochs) == ("interrupted", 3)
+    assert stack(X).shape == (60, 2)
+
+
+# ------------------------------------------------------------------ divergence
+
+
+def test_loss_that_is_not_finite_stops_at_once():
+    """A batch loss that is not finite raises in that step, naming what and where."""
+    actor = _Actor(losses={5: math.nan})
+    with pytest.raises(DivergenceError, match=r"epoch 2 at learning rate 0.1:.*0.01"):
+        actor.train(batch_size=20)
+    assert actor.n_steps == 5
+
+
+@pytest.mark.parametrize("engine", ["auto", "dense", "reference"])
+def test_divergence_names_layer_epoch_and_rate(engine):
+    """Weights that blow up raise an error with layer, epoch and learning rate."""
+    big = (1e18 * X).astype(np.float32)
+    with pytest.raises(DivergenceError, match=r"layer \d are not finite") as raised:
+        _fit(X=big, rule=SGD(1e20), learning_rate=1e20, engine=engine)
+    error = raised.value
+    assert error.layer in (1, 2)
+    assert (error.epoch, error.learning_rate) == (1, 1e20)
+
+
+def test_divergence_hidden_from_the_loss():
+    """Weights that are not finite after an epoch raise even if the losses are."""
+
+    class Broken(_Actor):
+        def stack(self):
+            layer = Layer(np.full((4, 2), np.inf), np.zeros(2), "identity")
+            return RectifierStack((layer,), "softmax")
+
+    with pytest.raises(DivergenceError, match="the parameters of layer 1"):
+        Broken().train()
+
+
+# ------------------------------------------------------------------ dead units
+
+
+def test_units_that_die_are_found_in_the_first_epoch():
+    """Units that fire only in the first half of the first epoch are dead after it."""
+
+    def fired(step):
+        return [True, True, True, step <= 2]
+
+    rows = np.arange(240) % 60
+    with pytest.warns(DeadUnitWarning, match="1 of 4 in hidden layer 1"):
+        _, history = _Actor(fired=fired).train(rows=rows, max_epochs=1)
+    assert history.dead_units == ((0,),)
+
+
+def test_late_death_is_recorded_but_not_warned_of():
+    """After the first epoch dead units are in the history only."""
+
+    def fired(step):
+        return [step <= 4] * 4
+
+    rows = np.arange(240) % 60
+    _, history = _Actor(fired=fired).train(rows=rows, max_epochs=2)
+    assert history.dead_units == ((0,), (4,))
+
+
+# ------------------------------------------------------------------ real kernels
+
+
+def _fit(*, X=X, rule=None, engine="auto", sizes=(4, 8, 2), seed=0, **options):
+    stack = initialise(
+        sizes, ["rectifier"] * (len(sizes) - 2), seed=seed, dtype=X.dtype
+    )
+    network = kernels.build(stack, rule or Adam(0.01), engine=engine)
+    settings = Settings(
+        options.pop("batch_size", 16),
+        options.pop("max_epochs", 5),
+        options.pop("learning_rate", 0.01),
+    )
+    return train(network, X, Y, settings=settings, seed=seed, **options)
+
+
+def test_same_seed_same_bits():
+    """The same seed gives equal weights and losses; another seed gives others."""
+    (first, one), (second, two) = _fit(), _fit()
+    assert first == second
+    assert one.loss == two.loss
+    assert _fit(seed=1)[0] != first
+
+
+def test_engines_and_formats_agree():
+    """All engines, and sparse input, give the same training up to rounding."""
+    stack, history = _fit(engine="reference")
+    for other, its in (
+        _fit(engine="auto"),
+        _fit(engine="sparse"),
+        _fit(engine="dense"),
+        _fit(X=sp.csr_matrix(X)),
+    ):
+        np.testing.assert_allclose(other(X), stack(X), rtol=1e-7, atol=1e-10)
+        assert its.sparsity == pytest.approx(np.array(history.sparsity))
+
+
+def test_training_learns():
+    """The loop brings the loss down, and the statistics are of the hidden layers."""
+    _, history = _fit(max_epochs=60, sizes=(4, 16, 8, 2))
+    assert history.loss[-1] < history.loss[0] / 2
+    assert all(len(zeros) == 2 and 0 < zeros[0] < 1 for zeros in history.sparsity)
+    assert min(history.seconds) > 0
+
+
+def test_at_least_one_epoch():
+    """No epochs at all is an error, not a network of random weights."""
+    with pytest.raises(ParameterError, match="Give max_epochs of 1 or more"):
+        _fit(max_epochs=0)

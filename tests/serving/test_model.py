@@ -1,0 +1,120 @@
+"""Predictions of a network without its estimator."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hardzero.errors import DataError, ParameterError
+from hardzero.estimators.classifier import RectifierClassifier
+from hardzero.serving import StackModel
+from hardzero.stack import Layer, RectifierStack
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of which about half of the values are zero, and their labels."""
+    rng = np.random.default_rng(0)
+    X = np.maximum(rng.normal(size=(3000, 7)), 0).astype(np.float32)
+    return X, np.where(X[:, 0] > X[:, 1], "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def classifier(rows):
+    """A fitted classifier."""
+    return RectifierClassifier((20, 10), max_epochs=2, random_state=0).fit(*rows)
+
+
+def tiny(link="softmax", classes=(3, 5), names=None):
+    """Make a model of one layer with two inputs."""
+    layer = Layer([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0], "identity")
+    return StackModel(RectifierStack((layer,), link), classes, names)
+
+
+def test_predicts_as_the_classifier(classifier, rows):
+    """Same probabilities, to the last bit, and same labels, dense and sparse."""
+    model = StackModel.of(classifier)
+    X, _ = rows
+    for form in (X, sp.csr_matrix(X), sp.csc_array(X), X.astype(np.float64)):
+        assert np.array_equal(model.predict_proba(form), classifier.predict_proba(X))
+        assert np.array_equal(model.predict(form), classifier.predict(X))
+
+
+def test_threads_do_not_change_a_bit(classifier, rows):
+    """One thread and three give the same probabilities."""
+    model = StackModel.of(classifier)
+    one, three = (model.predict_proba(rows[0], n_threads=n) for n in (1, 3))
+    assert np.array_equal(one, three)
+
+
+def test_no_rows_give_no_predictions():
+    """Zero rows are rows too."""
+    assert tiny().predict(np.empty((0, 2))).shape == (0,)
+
+
+def test_labels_come_back(classifier):
+    """Predictions are labels, of the type that was given."""
+    assert tiny().predict([[2, 0], [0, 2]]).tolist() == [3, 5]
+    words = np.array(["a", "b"], dtype=object)
+    assert tiny(classes=words).predict([[2, 0]]).tolist() == ["a"]
+    assert StackModel.of(classifier).classes.tolist() == ["no", "yes"]
+
+
+def test_feature_names_are_taken_over(rows):
+    """What the classifier knows as feature_names_in_ is kept."""
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rows[0][:50], columns=list("abcdefg"))
+    model = StackModel.of(RectifierClassifier(max_epochs=1).fit(X, rows[1][:50]))
+    assert model.feature_names == tuple("abcdefg")
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[1, 2, 3]], r"shape \(1, 3\), expected \(n_samples, 2\)"),
+        ([1, 2], r"shape \(2,\), expected"),
+        ([[1, np.nan]], r"missing, infinite or too large for float64"),
+        (sp.csr_array([[1.0, np.inf]]), r"expected finite numbers"),
+        (sp.csr_array([[1.0, 2.0, 3.0]]), r"shape \(1, 3\)"),
+    ],
+)
+def test_unusable_rows_are_refused(X, message):
+    """Wrong widths and values that are not finite are a DataError."""
+    with pytest.raises(DataError, match=message):
+        tiny().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"classes": [1, 2, 3]}, r"int64 of shape \(3,\), .* shape \(2,\)"),
+        ({"classes": [None, 1]}, r"classes is object"),
+        ({"link": "identity"}, r"'identity', expected 'softmax'"),
+        ({"names": ["a"]}, r"1 names but the network has 2 inputs"),
+    ],
+)
+def test_parts_must_fit(wrong, message):
+    """Classes, link and names are checked against the network."""
+    with pytest.raises(ParameterError, match=message):
+        tiny(**wrong)
+
+
+def test_an_unfitted_classifier_is_refused():
+    """The message says to call fit."""
+    with pytest.raises(ParameterError, match=r"no stack_ .* Call fit first"):
+        StackModel.of(RectifierClassifier())
+
+
+def test_equality_copies_and_repr():
+    """Models compare by value, can be copied and pickled, and show their classes."""
+    model = tiny(names=("a", "b"))
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert other == model
+        assert hash(other) == hash(model)
+        assert np.array_equal(other.predict([[1, 2]]), model.predict([[1, 2]]))
+    assert tiny(classes=(3, 6)) != tiny()
+    assert tiny(names=("a", "c")) != model
+    assert tiny() != "model"
+    assert repr(model).startswith("StackModel: 2 classes (3, 5)\nRectifierStack: 2")

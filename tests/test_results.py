@@ -1,0 +1,161 @@
+"""Results: checks, JSON and back, a summary."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardzero.errors import DataError, ParameterError
+from hardzero.results import FitHistory
+
+
+def _history(**changes):
+    fields = {
+        "loss": (2.0, 1.0, 0.5),
+        "validation_error": (0.5, 0.125, 0.25),
+        "sparsity": ((0.5, 0.5), (0.625, 0.75), (0.75, 0.875)),
+        "dead_units": ((0, 0), (1, 0), (1, 2)),
+        "seconds": (1.0, 2.0, 1.5),
+        "learning_rate": (0.1, 0.1, 0.05),
+        "best_epoch": 2,
+        "stopped": "early_stopping",
+        "validation_loss": (1.5, 0.5, 0.75),
+    }
+    return FitHistory(**fields | changes)
+
+
+@st.composite
+def histories(draw):
+    """Histories of any number of epochs and hidden layers."""
+    n, n_layers = draw(st.integers(0, 4)), draw(st.integers(0, 3))
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    share = st.floats(0, 1)
+    positive = st.floats(0, 1e9)
+
+    def per_epoch(strategy):
+        return draw(st.lists(strategy, min_size=n, max_size=n))
+
+    def per_layer(strategy):
+        return st.lists(strategy, min_size=n_layers, max_size=n_layers)
+
+    return FitHistory(
+        loss=per_epoch(finite),
+        validation_error=per_epoch(share) if draw(st.booleans()) else (),
+        sparsity=per_epoch(per_layer(share)),
+        dead_units=per_epoch(per_layer(st.integers(0, 10**6))),
+        seconds=per_epoch(positive),
+        learning_rate=per_epoch(positive),
+        best_epoch=draw(st.integers(1, n)) if n else 0,
+        stopped=draw(st.sampled_from(["max_epochs", "early_stopping", "interrupted"])),
+        validation_loss=per_epoch(positive) if draw(st.booleans()) else (),
+    )
+
+
+@given(histories())
+def test_json_and_back_is_the_same_history(history):
+    """No digit is lost on the way through JSON."""
+    again = FitHistory.from_json(history.to_json())
+    assert again == history
+    assert hash(again) == hash(history)
+    assert repr(again) == repr(history)
+
+
+def test_numpy_numbers_and_lists_become_plain():
+    """A history is made of Python numbers and tuples, whatever it was made from."""
+    history = _history(
+        loss=np.array([2, 1, 0.5], np.float32),
+        best_epoch=np.int64(2),
+        dead_units=[[0]] * 3,
+        sparsity=np.full((3, 1), 0.5),
+    )
+    assert history.loss == (2.0, 1.0, 0.5)
+    assert type(history.loss[0]) is float
+    assert type(history.best_epoch) is int
+    assert history.n_epochs == 3
+    json.loads(history.to_json())
+
+
+def test_summary():
+    """The summary has the best epoch with its numbers."""
+    assert repr(_history()) == (
+        "FitHistory: 3 epochs in 4.5 s, stopped by early_stopping\n"
+        "  best epoch 2: loss 1, validation error 0.125, sparsity 62.5 / 75.0 %, "
+        "dead units 1 / 0"
+    )
+
+
+def test_summary_without_validation_and_hidden_layers():
+    """What was not measured is not mentioned."""
+    history = _history(
+        validation_error=(),
+        sparsity=((), (), ()),
+        dead_units=((), (), ()),
+        best_epoch=3,
+    )
+    assert repr(history).splitlines()[1] == "  best epoch 3: loss 0.5"
+
+
+def test_interrupted_before_the_first_epoch_ended():
+    """A run may end with no epoch at all."""
+    empty = FitHistory((), (), (), (), (), (), 0, "interrupted")
+    assert empty.n_epochs == 0
+    assert repr(empty) == "FitHistory: 0 epochs in 0.0 s, stopped by interrupted"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": (1.0,)}, "differ in number: .*'loss': 1.*only validation_error and"),
+        ({"seconds": ()}, "differ in number"),
+        ({"validation_error": (0.1,)}, "differ in number"),
+        ({"best_epoch": 0}, "best_epoch is 0 but there are 3 epochs"),
+        ({"best_epoch": 4}, "best_epoch is 4"),
+        ({"stopped": "bored"}, "stopped is 'bored', expected one of max_epochs, early"),
+        ({"validation_error": (0.5, 12.5, 0.25)}, "12.5, expected .* from 0 to 1"),
+        ({"loss": (2.0, float("nan"), 1.0)}, "loss holds nan, expected finite"),
+        ({"loss": (2.0, float("inf"), 1.0)}, "loss holds inf, expected finite"),
+        ({"seconds": (-1.0, 2.0, 1.5)}, "seconds holds -1.0"),
+        ({"learning_rate": (-0.1, 0.1, 0.1)}, "learning_rate holds -0.1"),
+        ({"sparsity": ((0.5, 83.0),) * 3}, "sparsity holds 83.0, .* from 0 to 1"),
+        ({"dead_units": ((0, -1),) * 3}, "dead_units holds -1"),
+        ({"dead_units": ((0,),) * 3}, r"rows of \[1, 2\] entries.*per hidden layer"),
+    ],
+)
+def test_impossible_histories_are_refused(changes, message):
+    """The error says which field holds what."""
+    with pytest.raises(ParameterError, match=message):
+        _history(**changes)
+
+
+def _edit(**changes):
+    return json.dumps({**json.loads(_history().to_json()), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not JSON"),
+        ("[]", "the history has list, expected an object with"),
+        ("{}", r"the history has \[\], expected"),
+        (_edit(more=1), "the history has .*'more'"),
+        (_edit(version=2), "does not have version 1"),
+        (_edit(format="x"), "does not have format 'hardzero.fit_history'"),
+        (_edit(loss=3), "the history is malformed"),
+        (_edit(loss=["a", "b", "c"]), "the history is malformed"),
+        (_edit(best_epoch=9), "malformed: best_epoch is 9"),
+        (_edit(sparsity=[1, 2, 3]), "the history is malformed"),
+    ],
+)
+def test_damaged_json_gives_a_clear_error(text, message):
+    """Whatever stands in the file, the error says what is wrong."""
+    with pytest.raises(DataError, match=message):
+        FitHistory.from_json(text)
+
+
+def test_history_is_frozen():
+    """A result cannot be changed."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        _history().best_epoch = 1
