@@ -2,7 +2,9 @@
 
 784-1000-1000-1000-10, 50,000 rows to train on, 10,000 to validate, 10,000 to test; the
 recipe `hardzero.glorot2011` (batches of 10, SGD at a constant rate, L1 on activations
-1e-3, half of the units with flipped sign). For each activation the rate with the lowest
+1e-3, half of the units with flipped sign) for the rectifier. Tanh and softplus, which
+have no zeros to win, go without the penalty, and tanh, which is symmetric, without the
+flip: both would only handicap them. For each activation the rate with the lowest
 validation error counts; all runs have the same budget of epochs and the same patience.
 The result is written after each run, and ``--resume`` goes on from there.
 """
@@ -23,6 +25,13 @@ RATES = (0.1, 0.01, 0.001, 0.0001)
 
 #: Test error in percent, and zeros in percent: table 1 and section 4.1 of the paper.
 PUBLISHED = {"rectifier": (1.43, 83.4), "tanh": (1.57, None), "softplus": (1.77, None)}
+
+#: Where the recipe is softened for an activation that it was not made for.
+SOFTENED: dict[str, dict[str, Any]] = {
+    "rectifier": {},
+    "tanh": {"l1_activation": 0.0, "sign_flip": False},
+    "softplus": {"l1_activation": 0.0},
+}
 
 N_TRAIN = 50_000
 
@@ -115,7 +124,8 @@ def train(spec: dict[str, Any]) -> dict[str, Any]:
     n_train = spec["n_train"]
     model = hardzero.RectifierClassifier(
         **hardzero.glorot2011(learning_rate=spec["learning_rate"])
-        | {"activation": spec["activation"]},
+        | {"activation": spec["activation"]}
+        | SOFTENED[spec["activation"]],
         max_epochs=spec["max_epochs"],
         early_stopping=True,
         patience=spec["patience"],

@@ -220,6 +220,20 @@ def test_the_largest_floats_give_neither_warning_nor_nan(spelling, dtype):
         assert np.isfinite(activation.derivative(x)).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_infinities_give_limits(spelling, dtype):
+    """At infinity values and derivatives are what they tend to, without a warning."""
+    activation = get(spelling)
+    far, infinite = np.array([[-1e30, 1e30], [-np.inf, np.inf]], dtype)
+    with np.errstate(all="raise", under="ignore"):
+        values, slopes = activation(infinite), activation.derivative(infinite)
+    np.testing.assert_allclose(slopes, activation.derivative(far), atol=1e-20)
+    limits = activation(far)
+    limits = np.where(np.abs(limits) > 1e20, np.copysign(np.inf, limits), limits)
+    np.testing.assert_allclose(values, limits, atol=1e-20)
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_nan_stays_nan(spelling):
     """A NaN is handed on, so that diverged weights can be noticed."""

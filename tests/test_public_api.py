@@ -18,9 +18,12 @@ PUBLIC = [
     "ParameterError",
     "RectifierClassifier",
     "RectifierStack",
+    "StackModel",
     "activations",
     "datasets",
     "glorot2011",
+    "load",
+    "save",
 ]
 
 

@@ -220,6 +220,21 @@ def test_read_only_arrays_are_not_copied():
     assert layer.W is W
     assert layer.b.dtype == np.float32
     assert RectifierStack([layer]).truncate(1).layers[0].W is W
+    view = W[:]
+    assert Layer(view, np.zeros(3), "rectifier").W is view
+    constant = np.frombuffer(bytes(24), np.float32).reshape(2, 3)
+    assert Layer(constant, np.zeros(3), "rectifier").W is constant
+
+
+@pytest.mark.parametrize("memory", [np.ones(6), bytearray(48)], ids=type)
+def test_views_of_memory_that_can_be_written_to_are_copied(memory):
+    """A layer does not change through the array that its weights are a view of."""
+    W = np.frombuffer(memory).reshape(2, 3)
+    W.flags.writeable = False
+    layer = Layer(W, np.zeros(3), "rectifier")
+    before = layer.W.copy()
+    np.frombuffer(memory)[:] = 7
+    np.testing.assert_array_equal(layer.W, before)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hardzero.estimators.classifier import RectifierClassifier
     from hardzero.estimators.recipes import glorot2011
     from hardzero.results import FitHistory
+    from hardzero.serving.files import load, save
+    from hardzero.serving.model import StackModel
     from hardzero.stack import Layer, RectifierStack
 
 __version__ = "0.1.0"
@@ -32,9 +34,12 @@ __all__ = [
     "ParameterError",
     "RectifierClassifier",
     "RectifierStack",
+    "StackModel",
     "activations",
     "datasets",
     "glorot2011",
+    "load",
+    "save",
 ]
 
 _MODULES = {"activations", "datasets"}
@@ -48,7 +53,10 @@ _HOMES = {
     "ParameterError": "errors",
     "RectifierClassifier": "estimators.classifier",
     "RectifierStack": "stack",
+    "StackModel": "serving.model",
     "glorot2011": "estimators.recipes",
+    "load": "serving.files",
+    "save": "serving.files",
 }
 
 
@@ -63,4 +71,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    hidden = {"Any", "TYPE_CHECKING", "import_module"}
+    return sorted({*globals(), *__all__} - hidden)

@@ -361,14 +361,26 @@ def _selu_slope(x: Array, _: Parameter) -> Array:
 
 
 def _gelu(x: Array, _: Parameter) -> Array:
-    return x * _normal_cdf(x)
+    return _above(x) * _normal_cdf(x)
 
 
 def _gelu_slope(x: Array, _: Parameter) -> Array:
     z = np.clip(x, -50.0, 50.0)  # beyond it the density is 0 and x * x may overflow
     density: Array = np.exp(-0.5 * z * z) * (1.0 / math.sqrt(2.0 * math.pi))
-    slope: Array = _normal_cdf(x) + x * density
+    slope: Array = _normal_cdf(x) + z * density
     return slope
+
+
+# A gate of 0 closes also for infinite x, but 0 times infinity is not a number.
+
+
+def _above(x: Array) -> Array:
+    above: Array = np.maximum(x, np.finfo(x.dtype).min)
+    return above
+
+
+def _within(x: Array) -> Array:
+    return np.clip(x, np.finfo(x.dtype).min, np.finfo(x.dtype).max)
 
 
 def _normal_cdf(x: Array) -> Array:
@@ -397,11 +409,11 @@ def _rescaled_softplus_slope(x: Array, alpha: Parameter) -> Array:
 
 
 def _silu(x: Array, _: Parameter) -> Array:
-    return x * _sigmoid(x, 0.0)
+    return _above(x) * _sigmoid(x, 0.0)
 
 
 def _silu_slope(x: Array, _: Parameter) -> Array:
-    return _sigmoid(x, 0.0) * (1.0 + x * _sigmoid(-x, 0.0))
+    return _sigmoid(x, 0.0) * (1.0 + _within(x) * _sigmoid(-x, 0.0))
 
 
 def _mish(x: Array, _: Parameter) -> Array:
@@ -410,7 +422,8 @@ def _mish(x: Array, _: Parameter) -> Array:
     # sides of the fraction are divided by u**2.
     above = 1.0 + 2.0 * e
     below = e * (e + 2.0)
-    return x * np.where(x >= 0.0, above / (above + 2.0 * e * e), below / (below + 2.0))
+    gate = np.where(x >= 0.0, above / (above + 2.0 * e * e), below / (below + 2.0))
+    return _above(x) * gate
 
 
 def _mish_slope(x: Array, _: Parameter) -> Array:
@@ -425,7 +438,7 @@ def _mish_slope(x: Array, _: Parameter) -> Array:
         4.0 * e * e * (1.0 + e) / (right * right),
         4.0 * e * (1.0 + e) / (left * left),
     )
-    slope: Array = gate + x * gate_slope
+    slope: Array = gate + _within(x) * gate_slope
     return slope
 
 

@@ -53,8 +53,9 @@ class Layer:
     """One layer, h = signs * f(X @ W + b).
 
     Arrays become C-contiguous, read-only and of the dtype of `W` (float32 if that is
-    float32, else float64). A read-only array that is so already is kept; any other is
-    copied, so the caller's arrays stay as they were. That the arrays fit together is
+    float32, else float64). An array that is so already is kept, unless it is a view of
+    memory that can be written to; any other is copied, so the caller's arrays stay as
+    they were. That the arrays fit together is
     checked when the layer enters a `RectifierStack`, which can name its number.
 
     Parameters
@@ -189,9 +190,10 @@ class Layer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Unpickle. Arrays come back writable, so they are frozen again."""
-        for value in state.values():
+        for name, value in state.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
+                state[name] = _frozen(name, value, value.ndim, value.dtype)
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
@@ -665,7 +667,8 @@ def apply_link(link: OutputLink, outputs: npt.ArrayLike) -> Array:
     _check_link(link)
     z: Array = np.asarray(outputs)
     if link == "softmax":
-        z = np.exp(z - z.max(axis=-1, keepdims=True))
+        with np.errstate(over="ignore"):  # so far below the maximum: probability 0
+            z = np.exp(z - z.max(axis=-1, keepdims=True))
         z /= z.sum(axis=-1, keepdims=True)
     elif link == "sigmoid":
         z = get("sigmoid")(z)
@@ -756,11 +759,21 @@ def _frozen(
         )
     if dtype is None:
         dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
-    if array.flags.writeable or not array.flags.c_contiguous or array.dtype != dtype:
+    is_right = array.flags.c_contiguous and array.dtype == dtype
+    if not (is_right and _is_read_only(array)):
         with np.errstate(over="ignore"):  # infinities are found by the stack
             array = np.array(array, dtype=dtype, order="C")
         array.flags.writeable = False
     return array
+
+
+def _is_read_only(memory: object) -> bool:
+    """Whether an array can be written to neither itself nor through its bases."""
+    while isinstance(memory, np.ndarray):
+        if memory.flags.writeable:
+            return False
+        memory = memory.base
+    return memory is None or isinstance(memory, bytes)
 
 
 _SHAPES: Final = {1: "(n_units,)", 2: "(n_inputs, n_units)"}

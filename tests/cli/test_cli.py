@@ -51,6 +51,9 @@ def test_version(run):
         ("fit", "table.csv", "-o", "/"),
         ("fit", "table.csv", "-o", "m", "--hidden-sizes", "100,x"),
         ("fit", "table.csv", "-o", "m", "--max-epochs", "0"),
+        ("fit", "table.csv", "-o", "m", "--threads", "1000000000000"),
+        ("fit", "table.csv", "-o", "m", "--hidden-sizes", "9" * 20),
+        ("fit", "table.csv", "-o", "m", "--hidden-sizes", "9" * 5000),
         ("compare", "--seeds", "-1"),
         ("compare", "--data", "iris"),
         ("compare", "--picture", "p.jpeg"),
@@ -138,3 +141,47 @@ def test_a_reader_that_goes_away(model, flowers):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("redirection", "encoding"),
+    [(">&-", "utf-8"), (">&- 2>&-", "utf-8"), (">/dev/full", "utf-8"), ("", "ascii")],
+)
+def test_a_report_that_cannot_be_printed_fails_no_job(
+    flowers, tmp_path, redirection, encoding
+):
+    """Closed or full standard output, letters it lacks: the model is saved, exit 0."""
+    if "full" in redirection and not os.path.exists("/dev/full"):  # noqa: PTH110
+        pytest.skip("has no /dev/full")
+    done = subprocess.run(
+        [
+            *("sh", "-c", f'"$@" {redirection}', "sh", sys.executable, "-m"),
+            *("hardzero", "fit", flowers, "--target", "kind", "--max-epochs", "1"),
+            *("--threads", "1", "-o", tmp_path / "模型"),
+        ],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "模型").exists()
+    if not redirection:
+        assert done.stdout.endswith(rb"\u6a21\u578b" + b"\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_predictions_with_nowhere_to_go(model, flowers):
+    """Printing is the job of predict: a closed standard output is an error."""
+    done = subprocess.run(
+        [
+            *("sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "hardzero"),
+            *("predict", model, flowers),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("hardzero: error: Standard output is closed")
+    assert done.stderr.count("\n") == 1

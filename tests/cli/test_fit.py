@@ -31,6 +31,7 @@ def test_the_report_says_how_it_went(run, flowers, tmp_path):
     assert "2 -> 12 -> 6 -> 2" in out
     assert "3 epochs in" in out
     assert "Validation   error " in out
+    assert "Error        " in out
     assert out.count("% / ") == 1
     assert out.endswith(f"Saved to {tmp_path / 'm'}\n")
 
@@ -126,3 +127,17 @@ def test_errors(run, flowers, tmp_path):
         in run("fit", flowers, "--target", "kind", "--activation", "reluu", *output)[2]
     )
     assert not (tmp_path / "m").exists()
+
+
+def test_an_input_is_never_overwritten(run, model, flowers):
+    """An output that is one of the inputs is refused before anything is read."""
+    before = flowers.read_bytes(), model.read_bytes()
+    for command in (
+        ("fit", flowers, "--target", "kind", "-o", flowers),
+        ("predict", model, flowers, "-o", flowers),
+        ("predict", model, flowers, "-o", model),
+    ):
+        code, _, err = run(*command)
+        assert code == 1
+        assert "is also the input" in err
+    assert (flowers.read_bytes(), model.read_bytes()) == before

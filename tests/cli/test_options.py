@@ -4,7 +4,15 @@ import argparse
 
 import pytest
 
-from hardzero.cli.options import count_threads, output_path, positive, sizes
+from hardzero.cli.options import (
+    MOST_THREADS,
+    count_threads,
+    output_path,
+    positive,
+    sizes,
+    threads,
+)
+from hardzero.kernels.network import MAX_THREADS
 
 
 def test_numbers():
@@ -23,6 +31,15 @@ def test_what_is_no_such_number(text):
         sizes(f"1,{text}")
 
 
+def test_numbers_too_large_are_refused():
+    """Larger than any array or number of threads can be."""
+    assert positive("2147483647") == 2**31 - 1
+    assert threads("0001024") == 1024
+    for read, text in ((positive, "2147483648"), (threads, "1025"), (sizes, "9" * 99)):
+        with pytest.raises(argparse.ArgumentTypeError, match="is more than"):
+            read(text)
+
+
 def test_output_path(tmp_path):
     """The folder must exist, and the path must not be one."""
     assert output_path(str(tmp_path / "new")) == tmp_path / "new"
@@ -35,4 +52,4 @@ def test_output_path(tmp_path):
 def test_count_threads():
     """What is asked for, else as many as there are processors for this process."""
     assert count_threads(3) == 3
-    assert count_threads(None) >= 1
+    assert 1 <= count_threads(None) <= MOST_THREADS == MAX_THREADS

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardzero.cli.scaling import Scaling
+from hardzero.errors import DataError
 from hardzero.stack import Layer, RectifierStack
 
 
@@ -86,3 +87,60 @@ def test_no_scaling_changes_nothing():
     scaling = Scaling.measure(rows(), "none")
     assert scaling.fold_into(stack) is stack
     assert np.array_equal(scaling.apply(rows()), rows().astype(np.float32))
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@pytest.mark.parametrize("kind", ["standard", "maxabs"])
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e200, 1e300])
+def test_columns_of_any_size_are_scaled_alike(form, kind, size):
+    """No square of a value overflows or vanishes, nor does the folded network."""
+    X = rows()[:, :1]
+    small, large = form(X), form(X * size)
+    scaling = Scaling.measure(large, kind)
+    expected = Scaling.measure(small, kind).apply(small)
+    found = scaling.apply(large)
+    assert abs(found - expected).max() < 1e-5
+    layer = Layer([[1.0, -1.0]], [0.0, 0.0], "identity")
+    stack = RectifierStack((layer,), "softmax")
+    wanted = stack(expected.toarray() if sp.issparse(expected) else expected)
+    assert np.allclose(scaling.fold_into(stack)(X * size), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [1e-310, -0.1, 1e17, 1e300])
+def test_constant_columns_of_any_size_become_zero(value):
+    """Also in the folded network, where they must not swallow other columns."""
+    X = np.column_stack([np.full(9, value), np.arange(9.0)])
+    if abs(value) < 1e-300:
+        with pytest.raises(DataError, match=r"Column 0 has values that are too small"):
+            Scaling.measure(X, "standard")
+        return
+    scaling = Scaling.measure(X, "standard")
+    scaled = scaling.apply(X)
+    assert (scaled[:, 0] == 0).all()
+    stack = RectifierStack((Layer(np.eye(2), [0.0, 0.0], "identity"),), "softmax")
+    assert np.allclose(scaling.fold_into(stack)(X), stack(scaled), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0.0, 1e-320], "standard"),
+        ([0.0, 1e-320], "maxabs"),
+        ([-1.7e308, 1.7e308], "standard"),
+        ([0.0, 1e300], "none"),
+    ],
+)
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_columns_that_cannot_be_scaled_are_named(values, kind, form):
+    """A scale that is not a normal number, and a value beyond float32, are refused."""
+    X = form(np.column_stack([[0.0, 1.0], values]))
+    with pytest.raises(DataError, match=r"Column 'b' has values that are too"):
+        Scaling.measure(X, kind, ("a", "b")).apply(X)
+
+
+def test_weights_that_overflow_are_refused():
+    """A column so small that a weight for it is beyond float64 is named."""
+    layer = Layer([[1e9]], [0.0], "identity")
+    scaling = Scaling.measure(np.array([[0.0], [1e-307]]), "maxabs")
+    with pytest.raises(DataError, match=r"Column 0 .* a weight cannot be stored"):
+        scaling.fold_into(RectifierStack((layer,), "softmax"))

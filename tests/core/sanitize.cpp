@@ -77,7 +77,7 @@ void drive(int round) {
 
   Costs costs{};
   for (PassCosts* pass : {&costs.forward, &costs.backward})
-    for (int i = 0; i < kNumSizes; ++i) pass->sparse[i] = 0.02, pass->dense[i] = 0.01;
+    for (int i = 0; i < kNumSizes; ++i) pass->sparse_tenth[i] = pass->sparse_half[i] = 0.02, pass->dense[i] = 0.01;
   for (int step = 0; step < 6; ++step) {
     if (step % 3 == 0) {
       network->set_plan(draw(0, 2), draw(0, 3) != 0, draw(0, 1) != 0, draw(1, 4), costs);
@@ -108,7 +108,24 @@ void drive(int round) {
 
 }  // namespace
 
+// Networks with different numbers of threads, one after the other on the same pool.
+void alternate() {
+  const std::vector<LayerShape> layers = {{64, 512, 1, 0, false}, {512, 4, 0, 0, false}};
+  std::vector<std::unique_ptr<Network<float>>> networks;
+  for (int n_threads : {8, 2, 5}) {
+    networks.emplace_back(make<float>(layers));
+    networks.back()->set_plan(kAuto, true, false, n_threads, Costs{});
+  }
+  std::vector<float> X(64 * 64, 1.0f);
+  Rows<float> rows{};
+  rows.dense = X.data();
+  rows.stride = 64;
+  for (int i = 0; i < 500; ++i)
+    for (auto& network : networks) network->forward(rows, nullptr, 64);
+}
+
 int main() {
+  alternate();
   for (int round = 0; round < 400; ++round) {
     drive<float>(round);
     drive<double>(round);

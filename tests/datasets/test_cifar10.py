@@ -172,3 +172,14 @@ def test_real_cifar10(real_data: Callable[[str], Path]) -> None:
     data = load_cifar10(real_data("cifar10"))
     assert data.X_train.shape == (50_000, 3072)
     assert np.bincount(data.y_train).tolist() == [5000] * 10
+
+
+def test_headers_without_end_are_a_data_error(tmp_path: Path) -> None:
+    """Thousands of long names, each for the next header, are not followed."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1
+    one = header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")
+    path = tmp_path / "cifar-10-binary.tar"
+    path.write_bytes(one * 5000)
+    with pytest.raises(DataError, match=r"not a sound tar archive"):
+        read_cifar10_batch(path, member="test_batch.bin")

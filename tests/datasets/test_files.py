@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardzero.datasets import files
+from hardzero.datasets import files, read_table
 from hardzero.errors import DataError
 
 
@@ -85,3 +85,20 @@ def test_an_xz_header_that_asks_for_too_much_memory_is_a_data_error(
         files.open_data(path) as stream,
     ):
         stream.read(1)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.svm.gz", "t.csv.xz"])
+def test_an_endless_line_is_refused(tmp_path, write, name):
+    """A small file that unpacks to one long line is not read to its end."""
+    path = write(tmp_path / name, b"1" * (files.MAX_LINE + 2) + b"\n")
+    with pytest.raises(DataError, match=r"line 1 has more than 16,777,216 characters"):
+        read_table(path, target="k")
+
+
+def test_text_that_unpacks_to_too_much_is_refused(tmp_path, write, monkeypatch):
+    """The limit holds for compressed files only: plain ones cost what they take."""
+    monkeypatch.setattr(files, "MAX_BYTES", 100)
+    text = b"a,k\n" + b"1,x\n" * 30
+    with pytest.raises(DataError, match=r"unpacks to more than 100 bytes"):
+        read_table(write(tmp_path / "t.csv.gz", text), target="k")
+    assert len(read_table(write(tmp_path / "t.csv", text), target="k").y) == 30

@@ -17,6 +17,8 @@ from hardzero.errors import DataError
         ({"X": np.array([["a"]]), "y": np.ones(1)}, r"X is <U1 of shape"),
         ({"X": np.array([[np.inf]]), "y": np.ones(1)}, r"row 0, column 0: inf is not"),
         ({"X": np.ones((1, 1)), "y": np.array([{}])}, r"'y' is of type object"),
+        ({"X": np.ones((1, 1)), "y": np.array([np.nan])}, r"labels with nan among"),
+        ({"X": np.ones((1, 1)), "y": np.array([-np.inf])}, r"labels with -inf among"),
         ({"X": np.ones((1, 1)), "y": np.ones(1, complex)}, r"'y' is of type complex"),
     ],
 )
@@ -46,3 +48,17 @@ def test_an_npz_header_that_claims_too_much(tmp_path):
     path.write_bytes(content.replace(b"(1, 9), }      ", b"(99999999, 9), }"[:15]))
     with pytest.raises(DataError, match=r"not a sound npz file"):
         read_table(path)
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="is float64 here"
+)
+def test_what_is_too_large_for_float64(tmp_path):
+    """Checked are the numbers that are handed out, not those in the file."""
+    X = np.array([["1e4000"]]).astype(np.longdouble)
+    np.savez(tmp_path / "t.npz", X=X, y=np.ones(1))
+    with pytest.raises(DataError, match=r"row 0, column 0: inf is not a finite number"):
+        read_table(tmp_path / "t.npz")
+    np.savez(tmp_path / "t.npz", X=np.ones((1, 1)), y=X[0])
+    with pytest.raises(DataError, match=r"labels with type .*at most 64 bits"):
+        read_table(tmp_path / "t.npz")

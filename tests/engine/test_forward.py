@@ -1,7 +1,10 @@
 """The forward pass in pieces."""
 
 import copy
+import multiprocessing
+import os
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +15,7 @@ from hardzero import kernels
 from hardzero.engine import forward as module
 from hardzero.engine.forward import ForwardPass
 from hardzero.engine.initialise import initialise
+from hardzero.errors import DataError
 
 X = np.random.default_rng(0).standard_normal((50, 4)) * (
     np.random.default_rng(1).random((50, 4)) < 0.5
@@ -71,3 +75,32 @@ def test_threads_may_share(stack):
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: run(stack, X), range(50)))
     assert all(np.array_equal(result, expected) for result in results)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_does_not_wait_for_threads_it_does_not_have(stack):
+    """A child predicts although another thread predicted when it was forked."""
+    run = ForwardPass()
+    expected = run(stack, X)
+
+    def child():
+        assert np.array_equal(run(stack, X), expected)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    with run._lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
+        process.start()
+    process.join(30)
+    process.kill()
+    process.join()
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("engine", ["auto", "sparse", "dense", "reference"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.csr_array])
+def test_outputs_that_overflow_are_refused(stack, make, engine):
+    """Inputs that a network cannot compute with are an error that names the row."""
+    rows = X.copy()
+    rows[[7, 9]] = 1.7e308
+    with pytest.raises(DataError, match=r"row 7 of X.*up to 1\.7e\+308.*Scale the inp"):
+        ForwardPass()(stack, make(rows), engine=engine)

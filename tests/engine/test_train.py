@@ -230,6 +230,25 @@ def test_ctrl_c_while_validating(validation, n_epochs):
     assert history.sparsity[0] == (0.0,)
 
 
+def test_ctrl_c_while_counting(monkeypatch):
+    """Ctrl-C that takes the counts of the first epoch leaves counts of its weights."""
+    stack = initialise([4, 5, 2], ["rectifier"], seed=0, dtype=np.float64)
+    network = kernels.build(stack, SGD(0.1))
+    statistics, calls = network.statistics, []
+
+    def interrupted():
+        calls.append(statistics())
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    monkeypatch.setattr(network, "statistics", interrupted)
+    settings = Settings(batch_size=30, max_epochs=3, learning_rate=0.1)
+    stack, history = train(network, X, Y, settings=settings, seed=0)
+    assert (history.n_epochs, history.stopped) == (1, "interrupted")
+    assert history.sparsity[0] == (np.mean(stack.truncate(1)(X) == 0),)
+
+
 def test_ctrl_c_before_the_first_batch_goes_on():
     """Before anything was learned, Ctrl-C is left to the caller."""
     with pytest.raises(KeyboardInterrupt):

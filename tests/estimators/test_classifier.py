@@ -3,6 +3,7 @@
 import copy
 import pickle
 import signal
+import sys
 import tracemalloc
 import warnings
 
@@ -23,7 +24,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from hardzero import DeadUnitWarning, DivergenceError, ParameterError
+from hardzero import DataError, DeadUnitWarning, DivergenceError, ParameterError
 from hardzero import RectifierClassifier as Classifier
 from hardzero.kernels.sparse import SparseNetwork
 
@@ -146,6 +147,30 @@ def test_ctrl_c_leaves_a_fitted_classifier(monkeypatch):
     assert classifier.score(SMALL, LABELS) > 0.8
 
 
+def test_ctrl_c_leaves_no_half_fitted_classifier(monkeypatch):
+    """Ctrl-C while the results are put in place leaves all of them or none."""
+    module = sys.modules[Classifier.__module__]
+    monkeypatch.setattr(module, "ForwardPass", _interrupt)
+    classifier = Classifier(max_epochs=1, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(SMALL, LABELS)
+    assert [name for name in vars(classifier) if name.endswith("_")] == [
+        "n_features_in_"
+    ]
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_inputs_that_overflow_are_refused(method):
+    """There is no class for a row that the network cannot compute with."""
+    classifier = Classifier(max_epochs=1, random_state=0).fit(SMALL, LABELS)
+    with pytest.raises(DataError, match=r"row 1 of X.* up to 1\.7e\+308.*Scale the"):
+        getattr(classifier, method)([SMALL[0], np.full(64, 1.7e308)])
+
+
 def test_bad_parameters_are_found_in_fit():
     """The constructor takes anything; fit says what is wrong."""
     classifier = Classifier(solver="lbfgs")
@@ -195,7 +220,9 @@ def test_two_classes():
 
 def test_one_class():
     """A single class is predicted with probability 1."""
-    classifier = Classifier(max_epochs=2).fit(SMALL, np.full(300, "only"))
+    classifier = Classifier(max_epochs=2, random_state=0).fit(
+        SMALL, np.full(300, "only")
+    )
     assert set(classifier.predict(SMALL)) == {"only"}
     np.testing.assert_array_equal(classifier.predict_proba(SMALL), np.ones((300, 1)))
     assert classifier.decision_function(SMALL).shape == (300, 1)
@@ -365,9 +392,9 @@ def test_split_leaves_rows_out():
 def test_validation_rows_need_no_early_stopping():
     """With X_val alone all epochs run; early_stopping then takes no training rows."""
     validation = {"X_val": SMALL, "y_val": LABELS}
-    plain = Classifier(max_epochs=3).fit(SMALL, LABELS, **validation)
+    plain = Classifier(max_epochs=3, random_state=0).fit(SMALL, LABELS, **validation)
     assert plain.history_.stopped == "max_epochs"
-    stopping = Classifier(max_epochs=3, early_stopping=True, validation_fraction=0.9)
+    stopping = clone(plain).set_params(early_stopping=True, validation_fraction=0.9)
     assert stopping.fit(SMALL, LABELS, **validation).batch_size_ == plain.batch_size_
 
 
@@ -403,7 +430,7 @@ def test_automatic_values():
 
 def test_pickle_is_small_and_complete(fitted):
     """A pickle takes 1.1 times the parameters; it, and a copy, predict the same."""
-    big = Classifier(max_epochs=2).fit(SMALL, LABELS)
+    big = Classifier(max_epochs=2, random_state=0).fit(SMALL, LABELS)
     big.predict(SMALL)
     assert len(pickle.dumps(big)) <= 1.1 * 8 * big.stack_.n_parameters
     for other in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
@@ -497,4 +524,4 @@ def test_nothing_is_warned_of_without_reason():
     """A plain fit and predict raise no warning of any kind."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Classifier(max_epochs=2).fit(X, Y).predict(X)
+        Classifier(max_epochs=2, random_state=0).fit(X, Y).predict(X)

@@ -1,5 +1,7 @@
 """Checks of parameters, features and targets."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,8 +66,9 @@ def test_allowed_values(name, value):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("hidden_sizes", 0, "a whole number of 1 or more, or a sequence"),
+        ("hidden_sizes", 0, "a whole number from 1 to 10000000, or a sequence"),
         ("hidden_sizes", (10, 0), "one per hidden layer. Give, for example, "),
+        ("hidden_sizes", [10**20], "a whole number from 1 to 10000000"),
         ("hidden_sizes", "100", "a whole number"),
         ("hidden_sizes", 1.5, "a whole number"),
         ("hidden_sizes", np.array(5), "a whole number"),
@@ -75,21 +78,29 @@ def test_allowed_values(name, value):
         ("sign_flip", 1, "True or False. Give one of the two"),
         ("l1_activation", -1, "a finite number of 0 or more"),
         ("l2", float("nan"), "a finite number of 0 or more"),
+        ("l2", 10**400, "a finite number of 0 or more"),
+        ("l1_activation", 10**400, "a finite number of 0 or more"),
         ("l2", "0.1", "a finite number of 0 or more"),
         ("solver", "lbfgs", "one of 'adam', 'sgd'. Choose one"),
+        ("learning_rate", 10**400, "'auto' or a finite number above 0"),
+        ("learning_rate", Fraction(1, 10**400), "a finite number above 0"),
         ("learning_rate", 0, "'auto' or a finite number above 0"),
         ("learning_rate", "invscaling", "'auto' or a finite number above 0"),
         ("learning_rate_schedule", 0.1, "the name of a schedule. Give 'constant', "),
         ("momentum", 1.0, "a number from 0 to below 1"),
         ("nesterov", "no", "True or False"),
         ("batch_size", 0, "'auto' or a whole number of 1 or more"),
+        ("batch_size", 2**31, "of 1 or more, below 2**31"),
         ("batch_size", 12.0, "'auto' or a whole number of 1 or more"),
+        ("max_epochs", 10**400, "a whole number of 1 or more, below 2**31"),
         ("max_epochs", 0, "a whole number of 1 or more"),
         ("early_stopping", None, "True or False"),
         ("validation_fraction", 1.0, "a number between 0 and 1"),
         ("patience", 0, "a whole number of 1 or more"),
         ("init", "xavier", "one of 'auto', 'glorot_normal'"),
         ("engine", "gpu", "one of 'auto', 'sparse', 'dense', 'reference'"),
+        ("n_threads", 2**31, "a whole number from 1 to 1024, or -1"),
+        ("n_threads", 10**12, "a whole number from 1 to 1024, or -1"),
         ("n_threads", 0, "or -1 for all processors"),
         ("random_state", -1, "None, a whole number from 0 to 4294967295"),
         ("random_state", np.random.default_rng(0), "numpy.random.RandomState"),
@@ -104,6 +115,13 @@ def test_refused_values(name, value, expected):
     assert f"{name}={value!r} was given to RectifierClassifier, expected" in message
     assert expected in message
     assert message.endswith(".")
+
+
+def test_numbers_too_long_to_print():
+    """A number of more digits than Python prints is refused as any other."""
+    for value in (10**5000, (5, 10**5000)):
+        with pytest.raises(ParameterError, match=r"=\(a number of thousands of digits"):
+            RectifierClassifier(value).fit(X, Y)
 
 
 def test_refused_mixtures():
@@ -193,6 +211,8 @@ def test_duplicates_are_added_up_in_a_copy():
         ([1.5, 2.5, 1.0], "Unknown label type"),
         ([1.0, np.nan, 1.0], "NaN"),
         (np.array(["a", None, "b"], dtype=object), "y mixes labels.*Drop rows"),
+        (np.array([b"a", b"b", b"a"]), "labels of type bytes.*Decode them first"),
+        (np.array(["a", b"b", "a"], object), "labels of type bytes.*Decode them first"),
         ([[0, 1], [1, 0], [1, 1]], "1d array"),
         ([0, 1], "inconsistent numbers of samples"),
         (None, "requires y to be passed"),
@@ -222,6 +242,26 @@ def test_fast_way_refuses_the_same(fitted):
     ):
         with pytest.raises(ValueError, match=message):
             read_rows(fitted, bad, np.float64)
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_array, sp.coo_matrix])
+def test_damaged_sparse_matrices_are_refused(fitted, make):
+    """A matrix whose indices leave it is refused before anything reads it."""
+    damaged = make(X)
+    (damaged.row if damaged.format == "coo" else damaged.indices)[-1] = 10**9
+    for read in (
+        lambda: read_training_set(RectifierClassifier(), damaged, Y),
+        lambda: read_validation_set(fitted, damaged, Y, fitted.classes_, np.float64),
+        lambda: read_rows(fitted, damaged, np.float64),
+    ):
+        with pytest.raises(DataError, match=f"damaged {damaged.format} matrix.*Build"):
+            read()
+
+
+def test_numbers_too_large_for_float32(fitted):
+    """Such a number is an error, without a warning of the conversion before it."""
+    with pytest.raises(ValueError, match="too large for dtype"):
+        read_rows(fitted, [[1e39, 0.0]], np.float32)
 
 
 def test_names_are_checked_also_on_the_fast_way(fitted):
@@ -295,3 +335,10 @@ def test_split_depends_on_the_seed():
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     assert list(np.bincount(numbers[first])) == [10, 10]
+
+
+def test_momentum_is_not_ignored():
+    """Momentum needs sgd: with Adam it is refused, not left unused"""
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ParameterError, match=r"momentum=0.9 .* Give solver='sgd'"):
+        RectifierClassifier(momentum=0.9).fit(X, y)

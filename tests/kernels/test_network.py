@@ -20,6 +20,24 @@ ENGINES = [ReferenceNetwork, DenseNetwork, SparseNetwork]
 RULES = [SGD(0.1, l2=0.01), SGD(0.1, momentum=0.9), Adam(0.01)]
 SIZES = (12, 9, 7, 3)
 
+DAMAGES = [
+    {"indices": [0, 12]},
+    {"indices": [0, -1]},
+    {"indptr": [0, 2, 1, *[2] * 18]},
+    {"indptr": [0, 5, *[0] * 19]},
+    {"indptr": [0, *[9] * 20]},
+    {"indptr": [1, *[2] * 20]},
+    {"indptr": [0, 2]},
+]
+
+
+def _damaged(**changes):
+    X = sp.csr_array(([1.0, 1.0], [0, 1], [0, *[2] * 20]), shape=(20, 12))
+    for name, values in changes.items():
+        setattr(X, name, np.array(values, dtype=np.int32))
+    return X
+
+
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
@@ -209,8 +227,16 @@ def test_refuses_settings_out_of_range(engine):
         engine(stack, 0.1)
     with pytest.raises(ParameterError, match="l1_activation is -1"):
         engine(stack, SGD(0.1), l1_activation=-1.0)
-    with pytest.raises(ParameterError, match="n_threads is 0, expected 1 or more"):
+    with pytest.raises(
+        ParameterError, match=r"n_threads is 0, expected a whole .* 1024"
+    ):
         engine(stack, SGD(0.1), n_threads=0)
+    with pytest.raises(ParameterError, match=f"n_threads is {2**31}, expected a whole"):
+        engine(stack, SGD(0.1), n_threads=2**31)
+    with pytest.raises(
+        ParameterError, match=r"l1_activation is 10+, expected a finite"
+    ):
+        engine(stack, SGD(0.1), l1_activation=10**400)
 
 
 def test_refuses_stacks_of_another_shape(engine):
@@ -244,6 +270,7 @@ def test_refuses_stacks_of_another_shape(engine):
             sp.csr_array(([1.0, 1.0], [3, 2], [0, *[2] * 20]), shape=(20, 12)),
             "unsorted or duplicate entries",
         ),
+        *((_damaged(**change), "a damaged csr matrix") for change in DAMAGES),
     ],
 )
 def test_refuses_inputs_it_cannot_read(engine, X, message):

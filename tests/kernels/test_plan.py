@@ -20,7 +20,7 @@ LEVELS = instruction_sets()[1]
 _times = st.lists(
     st.floats(1e-3, 1.0), min_size=len(BATCH_SIZES), max_size=len(BATCH_SIZES)
 ).map(tuple)
-_passes = st.builds(PassCosts, _times, _times, st.floats(0, 1), st.floats(0, 1))
+_passes = st.builds(PassCosts, _times, _times, _times, st.floats(0, 1), st.floats(0, 1))
 _costs = st.builds(Costs, _passes, _passes, st.floats(0, 1e4), st.floats(0, 10))
 
 

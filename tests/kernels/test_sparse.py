@@ -302,6 +302,71 @@ def test_python_threads_may_share_a_network():
     np.testing.assert_array_equal(network.forward(X), expected)
 
 
+def test_thread_counts_may_alternate():
+    """A thread left over from a job of many threads takes no part in one of few"""
+    rng = np.random.default_rng(0)
+    stack = _stack(rng, (300, 1024, 10), np.float32)
+    X = rng.normal(size=(64, 300)).astype(np.float32)
+    networks = [SparseNetwork(stack, SGD(0.1), n_threads=n) for n in (8, 2, 5)]
+    expected = networks[0].forward(X)
+    for _ in range(300):
+        for network in networks:
+            np.testing.assert_array_equal(network.forward(X), expected)
+
+
+def test_a_daemon_thread_may_be_training_when_python_ends():
+    """The interpreter ends in peace while a daemon thread is inside of the core"""
+    code = """
+import threading, time
+import numpy as np
+from hardzero.kernels.rules import SGD
+from hardzero.kernels.sparse import SparseNetwork
+from hardzero.stack import Layer, RectifierStack
+stack = RectifierStack([Layer(np.eye(900), np.zeros(900), "rectifier"),
+                        Layer(np.eye(900), np.zeros(900), "identity")], "softmax")
+network = SparseNetwork(stack, SGD(0.1))
+network.bind(np.ones((300, 900)), np.zeros(300, dtype=np.int64))
+def train():
+    while True:
+        network.step(np.arange(300))
+threading.Thread(target=train, daemon=True).start()
+time.sleep(0.3)
+"""
+    done = _run(code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_while_a_thread_predicts_goes_on():
+    """The child inherits no lock that nobody will ever open"""
+    code = """
+import os, threading, warnings
+import numpy as np
+from hardzero.kernels.rules import SGD
+from hardzero.kernels.sparse import SparseNetwork
+from hardzero.stack import Layer, RectifierStack
+warnings.simplefilter("ignore")
+stack = RectifierStack([Layer(np.eye(600), np.zeros(600), "identity")], "softmax")
+network = SparseNetwork(stack, SGD(0.1), n_threads=2)
+X = np.ones((900, 600))
+stop = False
+def predict():
+    while not stop:
+        network.forward(X)
+thread = threading.Thread(target=predict)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        network.forward(X)
+        os._exit(0)
+    os.waitpid(child, 0)
+stop = True
+thread.join()
+"""
+    assert _run(code).returncode == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_goes_on():
     """After a fork the child trains with threads of its own"""

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import stat
 import struct
 import sys
 import tracemalloc
@@ -82,7 +83,7 @@ def test_any_safetensors_reader_sees_the_arrays(tmp_path):
 
 @same_folder
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
-def test_no_altered_byte_goes_unnoticed(tmp_path, place, flip):
+def test_no_altered_model_goes_unnoticed(tmp_path, place, flip):
     """A file with one byte changed is refused, or holds the very same model."""
     path = tmp_path / "model"
     save(make(), path)
@@ -161,6 +162,8 @@ def test_altered_metadata_is_refused(tmp_path, change, message):
         ({"classes": {"dtype": "int8", "values": [1, 300]}}, r"classes are malformed"),
         ({"classes": {"dtype": "int64", "values": [1, 2.5]}}, r"not all of type int64"),
         ({"classes": {"dtype": "str", "values": ["a"]}}, r"of shape \(1,\)"),
+        ({"classes": {"dtype": "str", "values": ["a", "a"]}}, r"more than once"),
+        ({"classes": {"dtype": "str", "values": ["a", 1]}}, r"classes are malformed"),
         ({"feature_names": "ab"}, r"neither null nor a list of strings"),
         ({"feature_names": ["a"]}, r"1 names but the network has 2 inputs"),
     ],
@@ -262,3 +265,46 @@ def test_replacing_keeps_mode_links_and_devices(tmp_path):
     with replacing(os.devnull) as stream:
         stream.write(b"gone")
     assert not os.path.isfile(os.devnull)  # noqa: PTH113
+
+
+def test_labels_that_would_take_much_more_memory_than_the_file(tmp_path, monkeypatch):
+    """A single long label among many is refused before an array is made of them."""
+    path = tmp_path / "model"
+    save(make(), path)
+    arrays, description = description_of(path)
+    values = ["x" * 1_000_000, *map(str, range(100_000))]
+    classes = {"dtype": "str", "values": values}
+    text = json.dumps({**description, "classes": classes})
+    path.write_bytes(save_arrays(arrays, {"hardzero": text}))
+    sha256 = description["sha256"]
+    monkeypatch.setattr("hardzero.serving.files._checksum", lambda *_: sha256)
+    with pytest.raises(DataError, match=r"would take 400,004,000,000 bytes"):
+        load(path)
+
+
+def test_labels_that_could_not_be_loaded_are_not_saved(tmp_path):
+    """What `load` would refuse, `save` refuses first."""
+    with pytest.raises(ParameterError, match=r"The classes take 80,000,000 bytes"):
+        save(make(classes=("x" * 10_000_000, "y")), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_temporary_file_can_be_recognised(tmp_path):
+    """Whatever the name of the file, and however long."""
+    path = tmp_path / ("語" * 85)
+    with replacing(path) as stream:
+        [temporary] = tmp_path.iterdir()
+        stream.write(b"x")
+    assert temporary.match(".hardzero-*.tmp")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="opens no folders")
+def test_the_folder_is_synchronised_after_the_file(tmp_path, monkeypatch):
+    """A new name that is not on disk would be lost with the power."""
+    kinds = []
+    monkeypatch.setattr(
+        os, "fsync", lambda f: kinds.append(stat.S_ISDIR(os.fstat(f).st_mode))
+    )
+    save(make(), tmp_path / "model")
+    assert kinds == [False, True]

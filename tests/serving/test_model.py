@@ -78,6 +78,17 @@ def test_feature_names_are_taken_over(rows):
         ([[1, np.nan]], r"missing, infinite or too large for float64"),
         (sp.csr_array([[1.0, np.inf]]), r"expected finite numbers"),
         (sp.csr_array([[1.0, 2.0, 3.0]]), r"shape \(1, 3\)"),
+        ([[1, 2j]], r"values of type complex128, expected real numbers"),
+        (sp.csr_array([[1, 2j]]), r"values of type complex128"),
+        (np.array([[1, 2j]], dtype=object), r"values of type complex, expected real"),
+        (np.array([[np.datetime64(1, "D"), 1.5]], object), r"of type datetime64"),
+        ([[10**400, None]], r"not numbers .*int too large"),
+        (np.array([["2020-01-01"] * 2], "M8[D]"), r"of type datetime64\[D\]"),
+        (np.ma.masked_array([[1.0, 2.0]], [[0, 1]]), r"masked array"),
+        (np.array([["red", 2]], dtype=object), r"not numbers .* Encode words"),
+        ([["red", "blue"]], r"not numbers .* Encode words"),
+        ([[1, 2], [3]], r"not a table of numbers"),
+        ([[1e308, 1e308]], r"row 0 of X.* overflow float64"),
     ],
 )
 def test_unusable_rows_are_refused(X, message):
@@ -91,6 +102,8 @@ def test_unusable_rows_are_refused(X, message):
     [
         ({"classes": [1, 2, 3]}, r"int64 of shape \(3,\), .* shape \(2,\)"),
         ({"classes": [None, 1]}, r"classes is object"),
+        ({"classes": ["a", "a"]}, r"'a'.* more than once, expected labels that can"),
+        ({"classes": [0.5, np.nan]}, r"NaN or infinity"),
         ({"link": "identity"}, r"'identity', expected 'softmax'"),
         ({"names": ["a"]}, r"1 names but the network has 2 inputs"),
     ],
@@ -118,3 +131,38 @@ def test_equality_copies_and_repr():
     assert tiny(names=("a", "c")) != model
     assert tiny() != "model"
     assert repr(model).startswith("StackModel: 2 classes (3, 5)\nRectifierStack: 2")
+
+
+def test_columns_are_found_by_name():
+    """A data frame may have the columns in any order, but no other columns."""
+    pd = pytest.importorskip("pandas")
+    model = tiny(names=("a", "b"))
+    X = pd.DataFrame({"a": [1.0, 5.0], "b": [2.0, 0.0]})
+    expected = model.predict_proba(X.to_numpy())
+    for frame in (X, X[["b", "a"]], X.set_axis([0, 1], axis=1)):
+        assert np.array_equal(model.predict_proba(frame), expected)
+    assert np.array_equal(tiny().predict_proba(X), expected)
+    wrong = {
+        r"lacks the columns 'b', has the unknown columns 'c'": {"b": "c"},
+        r"lacks the columns 'b', has the unknown columns none": {"b": "a"},
+        r"lacks the columns 'b', has the unknown columns 7": {"b": 7},
+    }
+    for message, names in wrong.items():
+        with pytest.raises(DataError, match=message):
+            model.predict(X.rename(columns=names))
+    with pytest.raises(DataError, match=r"the unknown columns 'c', and has 3 columns"):
+        model.predict(X.assign(c=1))
+
+
+def test_the_label_is_that_of_the_largest_output():
+    """As in the classifier, even where the probabilities are rounded to the same."""
+    X = [[2.0**-9, np.nextafter(2.0**-10, 1)]]
+    assert tiny().predict_proba(X).tolist() == [[0.5, 0.5]]
+    assert tiny().predict(X).tolist() == [5]
+
+
+def test_rows_of_the_user_are_not_changed():
+    """Entries of sparse rows in any order, given twice, stay as they are."""
+    X = sp.csr_array((np.ones(3), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    assert np.array_equal(tiny().predict_proba(X), tiny().predict_proba([[1, 2]]))
+    assert X.indices.tolist() == [1, 0, 1]

@@ -8,7 +8,6 @@ Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130
 """
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,13 +15,14 @@ from types import ModuleType
 
 import hardzero
 from hardzero.cli import compare, fit, info, predict
+from hardzero.cli.output import discard_output, prepare_streams
 from hardzero.errors import HardzeroError
 
 __all__ = ["main"]
 
 _COMMANDS = {"fit": fit, "predict": predict, "compare": compare, "info": info}
 # What a user can cause; anything else is a bug and keeps its traceback.
-_EXPLAINED = (HardzeroError, OSError, ValueError, MemoryError)
+_EXPLAINED = (HardzeroError, OSError, ValueError, MemoryError, OverflowError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,16 +38,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code.
     """
+    prepare_streams()
     arguments = _parser().parse_args(argv)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            return int(arguments.run(arguments))
+            code = int(arguments.run(arguments))
+            sys.stdout.flush()
+            return code
         except KeyboardInterrupt:
             _say("interrupted")
             return 130
         except BrokenPipeError:  # the reader of our output has gone, as in "| head"
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             return 1
         except _EXPLAINED as error:
             if arguments.debug:

@@ -17,6 +17,7 @@ from hardzero.cli.options import (
     positive,
     sizes,
 )
+from hardzero.cli.output import report
 
 if TYPE_CHECKING:
     from hardzero.cli.contest import Contest, Run
@@ -80,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train all networks, print the table, write picture and JSON.
+    """Train all networks, write picture and JSON, print the table.
 
     Parameters
     ----------
@@ -109,14 +110,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
     n_threads = count_threads(arguments.threads)
     runs = _watch(contest, n_threads)
-    _print(contest, runs)
     if arguments.json:
         _write_json(arguments.json, contest, runs, n_threads)
     if arguments.picture and can_draw:
         from hardzero.cli.picture import draw
 
         draw(runs, contest.data, arguments.picture)
-        sys.stdout.write(f"Picture in {arguments.picture}\n")
+    _print(contest, runs)  # the files are there, even if this cannot be printed
+    if arguments.picture and can_draw:
+        report(f"Picture in {arguments.picture}\n")
     return 0
 
 

@@ -16,8 +16,10 @@ from hardzero.cli.options import (
     count_threads,
     output_path,
     positive,
+    refuse_to_overwrite,
     sizes,
 )
+from hardzero.cli.output import report
 
 if TYPE_CHECKING:
     from hardzero.estimators.classifier import RectifierClassifier
@@ -71,8 +73,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--scale",
         choices=("auto", "standard", "maxabs", "none"),
         default="auto",
-        help="standard: mean 0 and deviation 1; maxabs: largest size 1, zeros stay "
-        "zeros; auto (default): maxabs if more than half of the table is zero",
+        help="standard: mean 0 (not of svmlight tables, whose zeros stay zeros) and "
+        "deviation 1; maxabs: largest size 1, zeros stay zeros; auto (default): maxabs "
+        "for svmlight and if more than half of the table is zero, else standard",
     )
     add_seed(parser)
     add_threads(parser)
@@ -121,8 +124,9 @@ def run(arguments: argparse.Namespace) -> int:
     from hardzero.estimators.classifier import RectifierClassifier
     from hardzero.serving import StackModel, save
 
+    refuse_to_overwrite(arguments.output, arguments.table)
     table = read_table(arguments.table, target=arguments.target)
-    scaling = Scaling.measure(table.X, arguments.scale)
+    scaling = Scaling.measure(table.X, arguments.scale, table.feature_names)
     given = vars(arguments)
     classifier = RectifierClassifier(
         **{name: given[name] for name in _PARAMETERS if name in given},
@@ -130,17 +134,21 @@ def run(arguments: argparse.Namespace) -> int:
         random_state=arguments.seed,
         verbose=sys.stderr.isatty(),
     )
-    classifier.fit(scaling.apply(table.X), table.y)
+    X = scaling.apply(table.X)
+    classifier.fit(X, table.y)
     model = StackModel(
         scaling.fold_into(classifier.stack_), classifier.classes_, table.feature_names
     )
     save(model, arguments.output)
-    sys.stdout.write(_report(classifier, table.X.shape[0], scaling.kind))
-    sys.stdout.write(f"Saved to {arguments.output}\n")
+    report(
+        _describe(classifier, table.X.shape[0], scaling.kind)
+        + f"Error        {1 - classifier.score(X, table.y):.2%} of the table's rows\n"
+        + f"Saved to {arguments.output}\n"
+    )
     return 130 if classifier.history_.stopped == "interrupted" else 0
 
 
-def _report(classifier: "RectifierClassifier", n_rows: int, scaling: str) -> str:
+def _describe(classifier: "RectifierClassifier", n_rows: int, scaling: str) -> str:
     stack, history = classifier.stack_, classifier.history_
     best = history.best_epoch - 1
     error = history.validation_error

@@ -4,11 +4,11 @@ import argparse
 import json
 import os
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 
 import hardzero
 from hardzero.cli.options import count_threads
+from hardzero.cli.output import report
 
 _NEEDED = ("numpy", "scipy", "scikit-learn", "safetensors", "rich")
 _OPTIONAL = ("matplotlib", "pandas", "pyarrow", "torch", "onnxruntime")
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     """
     facts = describe_installation()
     if arguments.json:
-        sys.stdout.write(json.dumps(facts, indent=1) + "\n")
+        report(json.dumps(facts, indent=1) + "\n")
     else:
         width = max(map(len, facts))
-        sys.stdout.writelines(f"{name:{width}}  {facts[name]}\n" for name in facts)
+        report("".join(f"{name:{width}}  {facts[name]}\n" for name in facts))
     return 0
 
 

@@ -3,15 +3,23 @@
 import argparse
 import os
 from pathlib import Path
+from typing import Final
+
+from hardzero.errors import ParameterError
+
+_LARGEST: Final = 2**31 - 1
+MOST_THREADS: Final = 1024
 
 
-def positive(text: str) -> int:
+def positive(text: str, largest: int = _LARGEST) -> int:
     """Read a whole number above 0.
 
     Parameters
     ----------
     text : str
         As typed.
+    largest : int, default=2147483647
+        The largest that is accepted.
 
     Returns
     -------
@@ -21,11 +29,36 @@ def positive(text: str) -> int:
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is none, or 0 or less.
+        If it is none, 0 or less, or more than ``largest``.
     """
-    if not text.isdecimal() or int(text) == 0:
+    # A number with more digits than the largest is not even read.
+    digits = text.lstrip("0") if text.isdecimal() else ""
+    if not digits:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
+    if len(digits) > len(str(largest)) or int(digits) > largest:
+        raise argparse.ArgumentTypeError(f"{digits:.20} is more than {largest:,}")
+    return int(digits)
+
+
+def threads(text: str) -> int:
+    """Read a number of threads.
+
+    Parameters
+    ----------
+    text : str
+        As typed.
+
+    Returns
+    -------
+    int
+        From 1 to 1024.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is no such number.
+    """
+    return positive(text, MOST_THREADS)
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -102,7 +135,7 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "--threads",
-        type=positive,
+        type=threads,
         metavar="N",
         help="number of threads; results do not depend on it (default: all processors)",
     )
@@ -119,10 +152,35 @@ def count_threads(given: int | None) -> int:
     Returns
     -------
     int
-        That, or the number of processors that this process may use.
+        That, or the number of processors that this process may use, at most 1024.
     """
     if given is not None:
         return given
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        n_processors = len(os.sched_getaffinity(0))
+    else:
+        n_processors = os.cpu_count() or 1
+    return min(n_processors, MOST_THREADS)
+
+
+def refuse_to_overwrite(output: Path | None, *inputs: Path) -> None:
+    """Refuse an output that is one of the inputs: it would be lost.
+
+    Parameters
+    ----------
+    output : Path or None
+        File to be written.
+    *inputs : Path
+        Files that are read.
+
+    Raises
+    ------
+    ParameterError
+        If the output is one of them.
+    """
+    for path in inputs:
+        if output and output.exists() and path.exists() and output.samefile(path):
+            raise ParameterError(
+                f"The output {output} is also the input {path}, which would be lost. "
+                "Give another name with --output."
+            )

@@ -8,7 +8,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from hardzero.cli.options import add_threads, count_threads, output_path
+from hardzero.cli.options import (
+    add_threads,
+    count_threads,
+    output_path,
+    refuse_to_overwrite,
+)
+from hardzero.errors import ParameterError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
     from hardzero.serving import load
     from hardzero.serving.files import replacing
 
+    output = arguments.output
+    if output is None and sys.__stdout__ is None:
+        raise ParameterError(
+            "Standard output is closed, so that predictions have nowhere to go. Give a "
+            "file with --output."
+        )
+    refuse_to_overwrite(output, arguments.model, arguments.table)
     model = load(arguments.model)
     table = read_table(
         arguments.table,
@@ -63,21 +76,19 @@ def run(arguments: argparse.Namespace) -> int:
         features=model.feature_names,
         n_features=model.stack.n_inputs,
     )
-    probabilities = model.predict_proba(
-        table.X, n_threads=count_threads(arguments.threads)
-    )
-    output = arguments.output
+    n_threads = count_threads(arguments.threads)
+    labels = model.predict(table.X, n_threads=n_threads)
+    probabilities = model.predict_proba(table.X, n_threads=n_threads)
     with replacing(output) if output else nullcontext(sys.stdout.buffer) as stream:
-        _write(stream, model.classes, probabilities)
+        _write(stream, model.classes, labels, probabilities)
     return 0
 
 
-def _write(stream: IO[bytes], classes: Any, probabilities: Any) -> None:
+def _write(stream: IO[bytes], classes: Any, labels: Any, probabilities: Any) -> None:
     """Write CSV: a line of names, then one line per row."""
     text = io.TextIOWrapper(stream, "utf-8", newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["prediction", *(f"probability_{label}" for label in classes)])
-    labels = classes[probabilities.argmax(axis=1)]
     # NumPy writes the fewest digits that give the same number again.
     for label, row in zip(labels, probabilities.astype(str), strict=True):
         lines.writerow([label, *row])

@@ -1,16 +1,21 @@
 """Scale columns before training, then make the scaling part of the first layer."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from hardzero.errors import DataError
 from hardzero.stack import Layer, RectifierStack
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["auto", "standard", "maxabs", "none"]
+
+# Normal float64 numbers that can be added and subtracted once without overflow.
+_SMALLEST: Final = float(np.finfo(np.float64).tiny)
+_LARGEST: Final = float(np.finfo(np.float64).max) / 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +30,19 @@ class Scaling:
         All 0 but for "standard".
     scale : ndarray of shape (n_features,), float64
         All above 0.
+    names : tuple of str or None, default=None
+        Names of the columns, for messages.
     """
 
     kind: str
     shift: Array
     scale: Array
+    names: tuple[str, ...] | None = None
 
     @classmethod
-    def measure(cls, X: Any, kind: Kind) -> "Scaling":
+    def measure(
+        cls, X: Any, kind: Kind, names: tuple[str, ...] | None = None
+    ) -> "Scaling":
         """Measure columns.
 
         Parameters
@@ -44,24 +54,35 @@ class Scaling:
             largest absolute value 1 and leaves zeros zeros. "auto" takes "maxabs" if
             ``X`` is a CSR array or more than half of it is zero, else "standard".
             CSR stays sparse: "standard" does not shift it.
+        names : tuple of str or None, default=None
+            Names of the columns, for messages.
 
         Returns
         -------
         Scaling
-            Columns of one value only are not scaled.
+            Columns of one value only are scaled by that value.
+
+        Raises
+        ------
+        DataError
+            If the scale of a column is too small or too large for float64.
         """
         if kind == "auto":
             is_sparse = sp.issparse(X) or 2 * np.count_nonzero(X) < X.size
             kind = "maxabs" if is_sparse else "standard"
         shift, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-        if kind == "maxabs":
+        if kind != "none":
             largest = abs(X).max(axis=0)
             scale = largest.toarray().ravel() if sp.issparse(largest) else largest
-        elif kind == "standard":
-            mean, scale = _moments(X)
+            scale = np.where(scale > 0, scale, 1.0)
+        if kind == "standard":
+            mean, deviation = _moments(X, scale)
             if not sp.issparse(X):
-                shift = mean
-        return cls(kind, shift, np.where(scale > 0, scale, 1.0))
+                shift = mean * scale
+            scale = scale * np.where(deviation > 0, deviation, 1.0)
+        scaling = cls(kind, shift, scale, names)
+        scaling._check((scale >= _SMALLEST) & (scale <= _LARGEST), "its scale")
+        return scaling
 
     def apply(self, X: Any) -> Any:
         """Scale rows.
@@ -75,11 +96,22 @@ class Scaling:
         -------
         ndarray or CSR array of shape (n_rows, n_features), float32
             Scaled rows.
+
+        Raises
+        ------
+        DataError
+            If a scaled value is too large for float32.
         """
-        if sp.issparse(X):
-            values = (X.data / self.scale[X.indices]).astype(np.float32)
-            return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
-        return ((X - self.shift) / self.scale).astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            if sp.issparse(X):
+                values = (X.data / self.scale[X.indices]).astype(np.float32)
+                scaled = sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
+                bad = X.indices[~np.isfinite(values)]
+            else:
+                scaled = ((X - self.shift) / self.scale).astype(np.float32)
+                bad = np.flatnonzero(~np.isfinite(scaled).all(axis=0))
+        self._check(~np.isin(np.arange(X.shape[1]), bad), "a scaled value")
+        return scaled
 
     def fold_into(self, stack: RectifierStack) -> RectifierStack:
         """Return the network that takes rows as they are before scaling.
@@ -94,22 +126,47 @@ class Scaling:
         RectifierStack
             Network for unscaled rows, float64: in float32 a column whose mean is large
             beside its deviation would lose its digits. Without scaling the same stack.
+
+        Raises
+        ------
+        DataError
+            If a weight becomes too large for float64.
         """
         if self.kind == "none":
             return stack
         first, *rest = stack.astype(np.float64).layers
-        W = first.W / self.scale[:, None]
+        with np.errstate(over="ignore"):  # what is too large is refused next
+            W = first.W / self.scale[:, None]
+        self._check(np.asarray(np.isfinite(W).all(axis=1)), "a weight")
         b = first.b - self.shift @ W
         folded = Layer(W, b, first.activation, first.signs, first.slopes)
         return RectifierStack((folded, *rest), stack.output_link)
 
+    def _check(self, is_sound: npt.NDArray[np.bool_], what: str) -> None:
+        """Refuse the first column for which something is not sound."""
+        if not is_sound.all():
+            column = int(np.argmin(is_sound))
+            raise DataError(
+                f"Column {repr(self.names[column]) if self.names else column} has "
+                f"values that are too small or too large: {what} cannot be stored. "
+                "Multiply the column by a constant, choose another --scale, or leave "
+                "it out."
+            )
 
-def _moments(X: Any) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each column."""
+
+def _moments(X: Any, largest: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each column divided by its largest size.
+
+    So divided, nothing overflows, and columns of one value are exactly 1 or -1, of
+    which the deviation is exactly 0.
+    """
     if not sp.issparse(X):
-        # A column of equal values has deviation 0 exactly only from its own first row.
-        centred = X - X[0]
-        return X[0] + centred.mean(axis=0), centred.std(axis=0)
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    square = np.asarray((X * X).mean(axis=0)).ravel()
-    return mean, np.sqrt(np.maximum(square - mean**2, 0))
+        parts = X / largest
+        centred = parts - parts[0]
+        return parts[0] + centred.mean(axis=0), centred.std(axis=0)
+    n_rows, n_columns = X.shape
+    parts = X.data / largest[X.indices]
+    mean = np.bincount(X.indices, parts, n_columns) / n_rows
+    n_zeros = n_rows - np.bincount(X.indices, minlength=n_columns)
+    squares = np.bincount(X.indices, (parts - mean[X.indices]) ** 2, n_columns)
+    return mean, np.sqrt((squares + n_zeros * mean**2) / n_rows)

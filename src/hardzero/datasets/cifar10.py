@@ -230,7 +230,7 @@ def _read_archive(
                 pass
     except DataError:
         raise
-    except (tarfile.TarError, ValueError, OverflowError) as error:
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(
             f"{path} is not a sound tar archive ({error}). Get the file again."
         ) from error

@@ -53,7 +53,7 @@ def read_delimited(path: Path, wanted: Wanted) -> Table:
 
 
 def _read(path: Path, text: IO[str], separator: str, wanted: Wanted) -> Table:
-    lines = csv.reader(text, delimiter=separator, strict=True)
+    lines = csv.reader(files.Lines(text, path), delimiter=separator, strict=True)
     try:
         header = next(lines, [])
         columns = choose_columns(path, header, wanted)

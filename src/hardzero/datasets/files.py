@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, AnyStr, Generic, TypeVar, cast
 
 from hardzero.errors import DataError
 
@@ -19,6 +19,7 @@ Found = TypeVar("Found")
 
 SUFFIXES = ("", ".gz", ".xz")
 MAX_BYTES = 4 * 2**30
+MAX_LINE = 2**24
 
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 # No stream of these formats holds more bytes per compressed byte: a deflate match is
@@ -158,6 +159,55 @@ def read_exactly(stream: IO[bytes], n_bytes: int, path: Path, what: str) -> byte
             )
         content += piece
     return content
+
+
+class Lines(Generic[AnyStr]):
+    """The lines of a text, none of them endless.
+
+    Parameters
+    ----------
+    stream : stream
+        Text or bytes, from `open_data`.
+    path : Path
+        The file, for messages.
+    """
+
+    def __init__(self, stream: IO[AnyStr], path: Path) -> None:
+        self._stream: IO[AnyStr] = stream
+        self._path = path
+        # Readers know by this attribute that it is an open file.
+        self.read: Callable[..., AnyStr] = stream.read
+
+    def __iter__(self) -> Iterator[AnyStr]:
+        """Yield one line after another.
+
+        Yields
+        ------
+        str or bytes
+            A line with its end.
+
+        Raises
+        ------
+        DataError
+            If a line is longer than ``MAX_LINE``, or more than ``MAX_BYTES`` come out
+            of a compressed file.
+        """
+        total, number = 0, 0
+        is_compressed = self._path.suffix in _MAGIC
+        while line := self._stream.readline(MAX_LINE + 1):
+            total, number = total + len(line), number + 1
+            if len(line) > MAX_LINE:
+                raise DataError(
+                    f"{self._path}, line {number} has more than {MAX_LINE:,} "
+                    "characters. Expected a table with one row per line: check that it "
+                    "is one."
+                )
+            if is_compressed and total > MAX_BYTES:
+                raise DataError(
+                    f"{self._path} unpacks to more than {MAX_BYTES:,} bytes. Unpack it "
+                    "yourself if this is intended: a plain file may have any size."
+                )
+            yield line
 
 
 def locate(

@@ -55,13 +55,15 @@ def read_npz(path: Path, wanted: Wanted) -> Table:
             f"{path}: X is {X.dtype} of shape {X.shape}, expected numbers of shape "
             f"(n_rows, n_features). {_REMEDY}"
         )
+    with np.errstate(over="ignore"):  # what is too large is refused next
+        X = X.astype(np.float64)
     check_finite(path, X)
     if y is not None and y.shape != (len(X),):
         raise DataError(
             f"{path}: {name} has shape {y.shape}, expected ({len(X)},): one label for "
             f"each row of X. {_REMEDY}"
         )
-    return Table(X.astype(np.float64), y, None)
+    return Table(X, y, None)
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:

@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from hardzero.datasets import files
 from hardzero.datasets.columns import Table, Wanted
@@ -66,7 +69,10 @@ def read_table(
     Raises
     ------
     DataError
-        If the table is missing or malformed; the message says where.
+        If the table is missing or malformed, or a label is not a finite number of at
+        most 64 bits, a boolean or a string; the message says where. To keep a small
+        file from taking all memory, a line may have 16 Mi characters and compressed
+        text may unpack to 4 GiB.
     ParameterError
         If the suffix is unknown, no ``target`` was given where one is needed, or
         pandas is.
@@ -97,7 +103,21 @@ def read_table(
             f"{path} has {n_columns} feature columns, expected {n_features}. Give a "
             "table with the same columns as the one that the model was fitted on."
         )
+    _check_labels(path, table.y)
     return table
+
+
+def _check_labels(path: Path, y: npt.NDArray[Any] | None) -> None:
+    """Refuse labels that no class could be named by."""
+    if y is None or y.dtype.kind != "f":
+        return
+    bad = ~np.isfinite(y)
+    if bad.any() or y.dtype.itemsize > 8:
+        what = f"{y[bad.argmax()]} among them" if bad.any() else f"type {y.dtype}"
+        raise DataError(
+            f"{path} has labels with {what}, expected finite numbers of at most 64 "
+            "bits. Name the classes by integers or words."
+        )
 
 
 def _reader(path: Path) -> Callable[[Path, Wanted], Table]:

@@ -26,6 +26,8 @@ __all__ = ["Epoch", "Settings", "train"]
 
 Array = npt.NDArray[Any]
 
+_SAMPLE = 1000
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -218,15 +220,17 @@ class _Run:
         half_done = 2 * self._n_seen >= self._n_rows
         if self._number == 1 and half_done and self._counted is None:
             self._count()
-        loss = self._network.step(rows)
+        loss, n = self._network.step(rows), len(rows)
         if not math.isfinite(loss):
             raise self._divergence(rows)
-        self._loss += loss * len(rows)
-        self._n_seen += len(rows)
-        self._bar.advance(len(rows))
+        # Both or, if an interrupt comes first, neither.
+        self._loss, self._n_seen = self._loss + loss * n, self._n_seen + n
+        self._bar.advance(n)
 
     def end_epoch(self) -> Epoch:
         counted, last = self._count()
+        if any(layer.n_rows == 0 for layer in counted):
+            counted = last = self._recount()
         if self._number == 1:
             warn_of_dead_units(counted, last, self._X, self._rate)
         stack = self._weights()
@@ -284,6 +288,15 @@ class _Run:
         old = self._counted
         self._counted = new if old is None else list(map(_add, old, new))
         return self._counted, new
+
+    def _recount(self) -> list[LayerStatistics]:
+        """Return counts of some rows: an interrupt has taken those of the steps."""
+        stack, X = self._weights(), self._X[:_SAMPLE]
+        outputs = [stack.truncate(n)(X) for n in range(1, len(stack.layers))]
+        return [
+            LayerStatistics(len(h), int(np.count_nonzero(h)), (h != 0).any(0))
+            for h in outputs
+        ]
 
     def _weights(self) -> RectifierStack:
         try:

@@ -33,6 +33,7 @@ from hardzero.estimators.inputs import (
     split_off_validation_rows,
 )
 from hardzero.kernels import Engine
+from hardzero.kernels.network import MAX_THREADS
 from hardzero.kernels.rules import SGD, Adam, Rule
 from hardzero.results import FitHistory
 from hardzero.stack import RectifierStack, apply_link
@@ -165,6 +166,11 @@ class RectifierClassifier(
     True
     """
 
+    classes_: Array
+    stack_: RectifierStack
+    history_: FitHistory
+    _forward: ForwardPass
+
     def __init__(
         self,
         hidden_sizes: int | Sequence[int] = (100,),
@@ -288,6 +294,11 @@ optional
         -------
         ndarray of shape (n_samples,)
             Labels.
+
+        Raises
+        ------
+        DataError
+            If inputs are so large that the outputs of the network overflow.
         """
         best: Array = self._outputs(X).argmax(axis=1)
         labels: Array = self.classes_[best]
@@ -305,6 +316,11 @@ optional
         -------
         ndarray of shape (n_samples, n_classes)
             Probabilities in the order of ``classes_``; each row sums to 1.
+
+        Raises
+        ------
+        DataError
+            If inputs are so large that the outputs of the network overflow.
         """
         return apply_link("softmax", self._outputs(X))
 
@@ -321,11 +337,18 @@ optional
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the log-odds of the second, ``classes_[1]``; else one
             column for each class.
+
+        Raises
+        ------
+        DataError
+            If inputs are so large that the outputs of the network overflow.
         """
         outputs = self._outputs(X)
         if outputs.shape[1] == 2:
-            log_odds: Array = outputs[:, 1] - outputs[:, 0]
-            return log_odds
+            with np.errstate(over="ignore"):  # outputs are finite: so far apart
+                log_odds: Array = outputs[:, 1] - outputs[:, 0]
+            most = np.finfo(log_odds.dtype).max
+            return log_odds.clip(-most, most)
         return outputs
 
     def transform(self, X: Any, layer: int = -1) -> Array:
@@ -346,6 +369,8 @@ optional
 
         Raises
         ------
+        DataError
+            If inputs are so large that the activations overflow.
         ParameterError
             If there is no such layer, or names of columns were asked for by
             ``set_output`` for another layer than the last.
@@ -413,9 +438,10 @@ optional
         if self.n_threads != -1:
             return int(self.n_threads)
         try:
-            return len(os.sched_getaffinity(0))
+            n_processors = len(os.sched_getaffinity(0))
         except AttributeError:  # macOS and Windows cannot tell
-            return os.cpu_count() or 1
+            n_processors = os.cpu_count() or 1
+        return min(n_processors, MAX_THREADS)
 
     def _keep(
         self,
@@ -424,6 +450,19 @@ optional
         classes: Array,
         settings: Settings,
     ) -> None:
+        fitted = {
+            "classes_": classes,
+            "stack_": stack,
+            "history_": history,
+            "n_iter_": history.n_epochs,
+            "best_epoch_": history.best_epoch,
+            "learning_rate_": settings.learning_rate,
+            "batch_size_": settings.batch_size,
+            "n_outputs_": stack.n_outputs,
+            "out_activation_": stack.output_link,
+            "_forward": ForwardPass(),
+        }
+        self.__dict__.update(fitted)  # all or, if Ctrl-C comes first, nothing
         if history.stopped == "interrupted":
             warnings.warn(
                 f"training was interrupted; the weights of epoch {history.best_epoch} "
@@ -431,16 +470,6 @@ optional
                 "start.",
                 stacklevel=3,
             )
-        self.classes_ = classes
-        self.stack_ = stack
-        self.history_ = history
-        self.n_iter_ = history.n_epochs
-        self.best_epoch_ = history.best_epoch
-        self.learning_rate_ = settings.learning_rate
-        self.batch_size_ = settings.batch_size
-        self.n_outputs_ = stack.n_outputs
-        self.out_activation_ = stack.output_link
-        self._forward = ForwardPass()
 
     def _outputs(self, X: Any, n_layers: int | None = None) -> Array:
         check_is_fitted(self)

@@ -5,8 +5,6 @@ scikit-learn asks for; each message says what was given, what is expected and wh
 do. Features and targets go through scikit-learn's own checks first.
 """
 
-import math
-import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +22,8 @@ from hardzero.activations import Activation
 from hardzero.engine.initialise import SCHEMES
 from hardzero.engine.schedules import parse_schedule
 from hardzero.errors import DataError, ParameterError
-from hardzero.kernels.network import Matrix
+from hardzero.kernels.network import MAX_THREADS, Matrix, check_structure
+from hardzero.kernels.rules import plain_float
 from hardzero.random import generator
 
 __all__ = [
@@ -82,10 +81,16 @@ def check_parameters(estimator: BaseEstimator) -> None:
         value = values[name]
         if not check.accepts(value):
             raise ParameterError(
-                f"{name}={value!r} was given to {type(estimator).__name__}, expected "
-                f"{check.expected}. {check.remedy}"
+                f"{name}={_show(value)} was given to {type(estimator).__name__}, "
+                f"expected {check.expected}. {check.remedy}"
             )
     parse_schedule(values["learning_rate_schedule"])
+    if values["momentum"] and values["solver"] != "sgd":
+        raise ParameterError(
+            f"momentum={values['momentum']!r} was given with solver="
+            f"{values['solver']!r}, which has moments of its own. Give solver='sgd', "
+            "or leave momentum at 0."
+        )
     if values["nesterov"] and not (values["solver"] == "sgd" and values["momentum"]):
         raise ParameterError(
             f"nesterov=True was given with solver={values['solver']!r} and "
@@ -94,14 +99,20 @@ def check_parameters(estimator: BaseEstimator) -> None:
         )
 
 
-def _is_number(value: Any) -> bool:
-    return (
-        not _is_flag(value) and isinstance(value, numbers.Real) and math.isfinite(value)
-    )
+def _show(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no whole number of more than 4300 digits
+        return "(a number of thousands of digits)"
+    return text if len(text) <= 500 else f"{text[:200]}..."
 
 
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and bool(value > 0)
+def _is_count(value: Any, most: int = 2**31 - 1) -> bool:
+    return _is_whole(value) and bool(1 <= value <= most)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_count(value, _MAX_UNITS)
 
 
 def _is_whole(value: Any) -> bool:
@@ -136,7 +147,8 @@ def _number(
 ) -> Check:
     return Check(
         lambda value: (
-            (auto and _is_auto(value)) or (_is_number(value) and accepts(value))
+            (auto and _is_auto(value))
+            or (not _is_flag(value) and accepts(plain_float(value)))
         ),
         ("'auto' or " if auto else "") + expected,
         f"Give, for example, {example}.",
@@ -157,14 +169,20 @@ def _is_random_state(value: Any) -> bool:
 
 _FLAG = Check(_is_flag, "True or False", "Give one of the two.")
 _NOT_NEGATIVE = _number(
-    lambda value: value >= 0, "a finite number of 0 or more", example="0.0 for none"
+    lambda value: 0 <= value < np.inf,
+    "a finite number of 0 or more",
+    example="0.0 for none",
 )
-_COUNT = Check(_is_count, "a whole number of 1 or more", "Give such a number.")
+_COUNT = Check(
+    _is_count, "a whole number of 1 or more, below 2**31", "Give such a number."
+)
+_MAX_UNITS = 10**7
 
 PARAMETERS = {
     "hidden_sizes": Check(
-        lambda value: _is_count(value) or _is_sequence_of(_is_count)(value),
-        "a whole number of 1 or more, or a sequence of them, one per hidden layer",
+        lambda value: _is_size(value) or _is_sequence_of(_is_size)(value),
+        f"a whole number from 1 to {_MAX_UNITS}, or a sequence of them, one per hidden "
+        "layer",
         "Give, for example, (100,) for one hidden layer of 100 units.",
     ),
     "activation": Check(
@@ -180,7 +198,10 @@ PARAMETERS = {
     "l2": _NOT_NEGATIVE,
     "solver": _one_of("adam", "sgd"),
     "learning_rate": _number(
-        lambda value: value > 0, "a finite number above 0", example="0.001", auto=True
+        lambda value: 0 < value < np.inf,
+        "a finite number above 0",
+        example="0.001",
+        auto=True,
     ),
     "learning_rate_schedule": Check(
         lambda value: isinstance(value, str),
@@ -193,7 +214,7 @@ PARAMETERS = {
     "nesterov": _FLAG,
     "batch_size": Check(
         lambda value: _is_auto(value) or _is_count(value),
-        "'auto' or a whole number of 1 or more",
+        "'auto' or a whole number of 1 or more, below 2**31",
         "Give such a number of rows.",
     ),
     "max_epochs": _COUNT,
@@ -205,8 +226,10 @@ PARAMETERS = {
     "init": _one_of("auto", *SCHEMES),
     "engine": _one_of("auto", "sparse", "dense", "reference"),
     "n_threads": Check(
-        lambda value: _is_count(value) or (_is_whole(value) and value == -1),
-        "a whole number of 1 or more, or -1 for all processors",
+        lambda value: (
+            _is_count(value, MAX_THREADS) or (_is_whole(value) and bool(value == -1))
+        ),
+        f"a whole number from 1 to {MAX_THREADS}, or -1 for all processors",
         "Give the number of threads.",
     ),
     "random_state": Check(
@@ -303,22 +326,21 @@ def read_training_set(
     Raises
     ------
     DataError
-        If `y` mixes types that cannot be sorted.
+        If `y` mixes types that cannot be sorted, or holds bytes, or `X` is a damaged
+        sparse matrix.
     ValueError
         If scikit-learn's checks do not accept `X` and `y` as a classification task.
     """
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        accept_sparse="csr",
-        dtype=(np.float32, np.float64),
-        order="C",
-    )
+    X, y = _validate(estimator, X, y, dtype=(np.float32, np.float64))
     try:
         check_classification_targets(y)
         classes, class_numbers = np.unique(y, return_inverse=True)
     except TypeError as error:
+        if any(isinstance(label, bytes) for label in y.tolist()):
+            raise DataError(
+                "y holds labels of type bytes, expected numbers, strings or booleans. "
+                "Decode them first, for example with np.char.decode(y, 'utf-8')."
+            ) from error
         raise DataError(
             f"y mixes labels that cannot be sorted ({error}), expected all numbers, "
             "all strings or all booleans. Drop rows without a label, or convert y."
@@ -352,7 +374,8 @@ def read_validation_set(
     Raises
     ------
     DataError
-        If only one of the two is given, or a label is not among `classes`.
+        If only one of the two is given, a label is not among `classes`, or `X_val` is
+        a damaged sparse matrix.
     ValueError
         If scikit-learn's checks do not accept the arrays.
     """
@@ -363,15 +386,7 @@ def read_validation_set(
         raise DataError(
             f"{given} was given without {missing}. Give both, or neither of them."
         )
-    X_val, y_val = validate_data(
-        estimator,
-        X_val,
-        y_val,
-        reset=False,
-        accept_sparse="csr",
-        dtype=dtype,
-        order="C",
-    )
+    X_val, y_val = _validate(estimator, X_val, y_val, reset=False, dtype=dtype)
     index = {label: k for k, label in enumerate(classes.tolist())}
     labels = column_or_1d(y_val).tolist()
     unseen = sorted({repr(label) for label in labels if label not in index})
@@ -453,6 +468,8 @@ def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
 
     Raises
     ------
+    DataError
+        If `X` is a damaged sparse matrix.
     ValueError
         If the number or the names of the columns are not those of `fit`, or an entry
         is not finite.
@@ -468,10 +485,16 @@ def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
         and np.isfinite(X).all()
     ):
         return X  # exactly what the checks below would return, in a tenth of the time
-    X = validate_data(
-        estimator, X, reset=False, accept_sparse="csr", dtype=dtype, order="C"
-    )
-    return _canonical(X)
+    return _canonical(_validate(estimator, X, reset=False, dtype=dtype))
+
+
+def _validate(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
+    if sp.issparse(X) and X.ndim == 2:
+        check_structure(X)  # before compiled code, which trusts it, converts it
+    with np.errstate(over="ignore"):  # what is too large for float32 is an error
+        return validate_data(
+            estimator, X, *y, accept_sparse="csr", order="C", **options
+        )
 
 
 def _canonical(X: Matrix) -> Matrix:

@@ -65,7 +65,16 @@ def calibrated_costs(level: str, dtype: DType) -> Costs:
         costs,
         forward=_scaled(costs.forward, "forward", scale),
         backward=_scaled(costs.backward, "backward", scale),
+        cache_bytes=_cache_bytes() or costs.cache_bytes,
     )
+
+
+def _cache_bytes() -> float:
+    """Return three quarters of the last-level cache, 0 where the system hides it."""
+    try:
+        return 0.75 * max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), 0)
+    except (AttributeError, OSError, ValueError):
+        return 0.0
 
 
 def _scaled(
@@ -73,7 +82,8 @@ def _scaled(
 ) -> PassCosts:
     return replace(
         costs,
-        sparse=tuple(c * scale[direction, "sparse"] for c in costs.sparse),
+        sparse_tenth=tuple(c * scale[direction, "sparse"] for c in costs.sparse_tenth),
+        sparse_half=tuple(c * scale[direction, "sparse"] for c in costs.sparse_half),
         dense=tuple(c * scale[direction, "dense"] for c in costs.dense),
     )
 
@@ -100,19 +110,17 @@ def measure_costs(level: str, dtype: DType, n_units: int = 1000) -> Costs:
     costs = shipped_costs(level)
     passes = {}
     for direction in ("forward", "backward"):
-        sparse, dense = [], []
-        for n_rows in BATCH_SIZES:
-            densities = (0.1, 0.2, 0.3)
-            per_product = [
-                _per_product(level, dtype, "sparse", direction, n_rows, d, n_units)
-                for d in densities
-            ]
-            sparse.append(float(np.median(per_product)))
-            dense.append(
-                _per_product(level, dtype, "dense", direction, n_rows, 0.2, n_units)
+        tenth, half, dense = (
+            tuple(
+                _per_product(level, dtype, mode, direction, n_rows, density, n_units)
+                for n_rows in BATCH_SIZES
             )
+            for mode, density in (("sparse", 0.1), ("sparse", 0.5), ("dense", 0.2))
+        )
         old = costs.forward if direction == "forward" else costs.backward
-        passes[direction] = replace(old, sparse=tuple(sparse), dense=tuple(dense))
+        passes[direction] = replace(
+            old, sparse_tenth=tenth, sparse_half=half, dense=dense
+        )
     return replace(costs, forward=passes["forward"], backward=passes["backward"])
 
 

@@ -25,11 +25,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from hardzero.errors import DataError, ParameterError
-from hardzero.kernels.rules import SGD, Adam, Rule
+from hardzero.kernels.rules import SGD, Adam, Rule, plain_float
 from hardzero.kernels.statistics import LayerStatistics
 from hardzero.stack import RectifierStack
 
 __all__ = [
+    "MAX_THREADS",
     "Network",
     "TrainingSet",
     "check_delta",
@@ -37,6 +38,7 @@ __all__ = [
     "check_same_architecture",
     "check_settings",
     "check_softmax",
+    "check_structure",
     "check_training_set",
     "require_bound",
     "require_rows",
@@ -46,6 +48,9 @@ Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.integer[Any]]
 Matrix = Any
 """A C-contiguous ndarray or a SciPy CSR matrix or array; SciPy has no types."""
+
+MAX_THREADS = 1024
+"""The most threads that a network may be told to use."""
 
 
 class Network(Protocol):
@@ -302,7 +307,7 @@ def check_settings(
     l1_activation : float
         Penalty on the mean absolute sum of each hidden layer, 0 or more.
     n_threads : int
-        Number of threads, 1 or more.
+        Number of threads, from 1 to `MAX_THREADS`.
 
     Raises
     ------
@@ -318,15 +323,16 @@ def check_settings(
         raise ParameterError(
             f"rule is {rule!r}, expected an update rule. Give SGD(...) or Adam(...)."
         )
-    if not 0.0 <= l1_activation < np.inf:
+    if not 0.0 <= plain_float(l1_activation) < np.inf:
         raise ParameterError(
             f"l1_activation is {l1_activation!r}, expected a finite number of 0 or "
             "more. Give 0 for no penalty."
         )
-    if n_threads < 1:
+    is_whole = isinstance(n_threads, int | np.integer)
+    if not (is_whole and 1 <= n_threads <= MAX_THREADS):
         raise ParameterError(
-            f"n_threads is {n_threads}, expected 1 or more. Give the number of cores "
-            "to use."
+            f"n_threads is {n_threads!r}, expected a whole number from 1 to "
+            f"{MAX_THREADS}. Give the number of cores to use."
         )
 
 
@@ -420,10 +426,58 @@ def check_inputs(stack: RectifierStack, X: Matrix) -> None:
             f"X is {X.dtype} but the network is {stack.dtype}. Convert one to the "
             "dtype of the other with astype."
         )
+    if is_csr:
+        check_structure(X)
     if is_csr and not X.has_canonical_format:
         raise DataError(
             "X is a CSR matrix with unsorted or duplicate entries, expected sorted "
             "and unique ones. Call X.sum_duplicates() first."
+        )
+
+
+def check_structure(X: Any) -> None:
+    """Check that the indices of a sparse matrix lie within it.
+
+    SciPy does not look at them when a matrix is built from its arrays, or when these
+    are changed later, and compiled code would read beyond their ends.
+
+    Parameters
+    ----------
+    X : sparse matrix of shape (n_rows, n_columns)
+        Matrix; of formats other than "csr", "csc", "bsr" and "coo" nothing is checked.
+
+    Raises
+    ------
+    DataError
+        If they do not.
+    """
+    if X.format == "coo":
+        bounds = [(X.row, X.shape[0]), (X.col, X.shape[1])]
+        is_sound = len(X.row) == len(X.col) == len(X.data)
+    elif X.format in ("csr", "csc", "bsr"):
+        blocks = X.blocksize if X.format == "bsr" else (1, 1)
+        n_slices, size = (n // block for n, block in zip(X.shape, blocks, strict=True))
+        if X.format == "csc":
+            n_slices, size = size, n_slices
+        starts, stored = X.indptr, min(len(X.indices), len(X.data))
+        is_sound = (
+            len(starts) == n_slices + 1
+            and starts[0] == 0
+            and starts[-1] <= stored
+            and bool((starts[:-1] <= starts[1:]).all())
+        )
+        bounds = [(X.indices[: starts[-1]], size)] if is_sound else []
+    else:
+        return
+    within = (
+        index.size == 0 or (index.min() >= 0 and index.max() < n) for index, n in bounds
+    )
+    if not (is_sound and all(within)):
+        raise DataError(
+            f"X is a damaged {X.format} matrix: its index arrays point outside of its "
+            f"shape {X.shape} or its stored entries, expected indices from 0 to below "
+            "the shape and, if compressed, an indptr that starts at 0 and never falls. "
+            "Build it again from the data, and call its check_format() if it has one."
         )
 
 

@@ -7,8 +7,9 @@ The core counts a batch's non-zeros before it reads a weight, and compares
 
 in nanoseconds, where p is the number of products a weight takes part in (1 forward; 2
 backward, but 1 in the first layer, which hands no deltas down), s and d are the times
-of a multiply-add, w the time of bringing a weight from the cache or from memory, and c
-that of putting a non-zero into the list of its column (backward only).
+of a multiply-add (s depends on the density too), w the time of bringing a weight from
+the cache or from memory, and c that of putting a non-zero into the list of its column
+(backward only).
 
 Both kernels give the same bits, so costs decide about time alone. They ship with
 hardzero for each instruction-set level and are refined by measurement
@@ -33,8 +34,11 @@ class PassCosts:
 
     Parameters
     ----------
-    sparse : tuple of float
-        One multiply-add of the sparse kernel, for each of `BATCH_SIZES`.
+    sparse_tenth : tuple of float
+        One multiply-add of the sparse kernel, for each of `BATCH_SIZES`, where a tenth
+        of the inputs or less is active.
+    sparse_half : tuple of float
+        The same where half of the inputs or more is active; in between, interpolated.
     dense : tuple of float
         One multiply-add of the dense kernel, for each of `BATCH_SIZES`.
     weight_cached : float
@@ -43,7 +47,8 @@ class PassCosts:
         One weight, where it does not.
     """
 
-    sparse: tuple[float, ...]
+    sparse_tenth: tuple[float, ...]
+    sparse_half: tuple[float, ...]
     dense: tuple[float, ...]
     weight_cached: float
     weight_memory: float
@@ -80,7 +85,8 @@ class Costs:
         """
         numbers: list[float] = []
         for costs in (self.forward, self.backward):
-            numbers += costs.sparse
+            numbers += costs.sparse_tenth
+            numbers += costs.sparse_half
             numbers += costs.dense
             numbers += [costs.weight_cached, costs.weight_memory]
         return [*numbers, self.cache_bytes, self.list_entry]
@@ -183,8 +189,14 @@ def choose(
     weight = own.weight_cached if fits_cache else own.weight_memory
     products = 2 if is_backward and not is_first_layer else 1
     entry = costs.list_entry if is_backward else 0.0
+    tenth, half = (
+        _at_size(sizes, n_rows) for sizes in (own.sparse_tenth, own.sparse_half)
+    )
+    density = max(n_nonzero, 1) / (n_rows * n_inputs)
+    thickness = max(0.0, min(1.0, math.log(density / 0.1) / math.log(5.0)))
+    product = tenth + thickness * (half - tenth)
     sparse_ns = (
-        n_nonzero * (n_units * products * _at_size(own.sparse, n_rows) + entry)
+        n_nonzero * (n_units * products * product + entry)
         + n_active_inputs * n_units * weight
     )
     dense_ns = (
@@ -217,14 +229,64 @@ def shipped_costs(level: str) -> Costs:
     Costs
         Costs measured on one machine; those of "v2" for levels without measurements.
     """
-    return _SHIPPED.get(level, _SHIPPED["v4"])
+    return _SHIPPED.get(level, _SHIPPED["v2"])
 
 
+# Measured by `hardzero.kernels.calibrate.measure_costs` on an AMD EPYC (Zen 5); what
+# weights cost in memory, on a network of 100 MB a layer.
 _SHIPPED: Final = {
     "v4": Costs(
-        PassCosts((0.02,) * 6, (0.035, 0.02, 0.009, 0.009, 0.009, 0.0085), 0.0, 0.1),
-        PassCosts((0.014,) * 6, (0.05, 0.02, 0.012, 0.012, 0.011, 0.009), 0.0, 0.1),
+        PassCosts(
+            (0.0227, 0.0316, 0.0319, 0.026, 0.0239, 0.0287),
+            (0.0408, 0.0299, 0.02, 0.017, 0.0166, 0.0188),
+            (0.0329, 0.013, 0.008, 0.0097, 0.0083, 0.008),
+            0.0,
+            0.1,
+        ),
+        PassCosts(
+            (0.0227, 0.0264, 0.0247, 0.0184, 0.0196, 0.0275),
+            (0.0279, 0.0223, 0.0144, 0.0192, 0.0172, 0.0208),
+            (0.0456, 0.0182, 0.0128, 0.0111, 0.0106, 0.0113),
+            0.0,
+            0.16,
+        ),
         24e6,
         1.0,
-    )
+    ),
+    "v3": Costs(
+        PassCosts(
+            (0.0376, 0.0463, 0.0441, 0.04, 0.0368, 0.0527),
+            (0.0517, 0.0362, 0.0295, 0.0298, 0.0307, 0.0393),
+            (0.0334, 0.0161, 0.0165, 0.0172, 0.0156, 0.0158),
+            0.0,
+            0.1,
+        ),
+        PassCosts(
+            (0.0385, 0.0411, 0.0412, 0.0385, 0.0338, 0.0417),
+            (0.0423, 0.0379, 0.0359, 0.0319, 0.0305, 0.0332),
+            (0.0593, 0.0356, 0.0293, 0.0267, 0.027, 0.027),
+            0.0,
+            0.16,
+        ),
+        24e6,
+        1.0,
+    ),
+    "v2": Costs(
+        PassCosts(
+            (0.0711, 0.0729, 0.0798, 0.0736, 0.0715, 0.1032),
+            (0.0712, 0.0642, 0.0593, 0.0609, 0.0638, 0.0824),
+            (0.0427, 0.0392, 0.0475, 0.0414, 0.0406, 0.0406),
+            0.0,
+            0.1,
+        ),
+        PassCosts(
+            (0.0718, 0.0812, 0.0905, 0.0904, 0.0819, 0.085),
+            (0.0735, 0.0937, 0.0865, 0.0796, 0.077, 0.079),
+            (0.1073, 0.067, 0.0557, 0.0526, 0.052, 0.0522),
+            0.0,
+            0.16,
+        ),
+        24e6,
+        1.0,
+    ),
 }

@@ -18,10 +18,11 @@ A rule holds settings only; m, v and t belong to the network that uses it.
 import math
 import numbers
 from dataclasses import dataclass
+from typing import Any
 
 from hardzero.errors import ParameterError
 
-__all__ = ["SGD", "Adam", "Rule"]
+__all__ = ["SGD", "Adam", "Rule", "plain_float"]
 
 
 @dataclass(frozen=True)
@@ -126,15 +127,36 @@ class Adam:
 Rule = SGD | Adam
 
 
+def plain_float(value: Any) -> float:
+    """Return a real number of any type as a float.
+
+    Parameters
+    ----------
+    value : Any
+        Anything.
+
+    Returns
+    -------
+    float
+        The number; NaN if it is none, or too large for a float.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def _set_number(rule: Rule, name: str, low: float, below: float) -> None:
     """Make a plain float of a setting and check that it lies in [low, below)."""
     value = getattr(rule, name)
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (is_number and low <= value < below):
+    number = plain_float(value)
+    if not low <= number < below:
         above = "above 0" if low > 0.0 else "of 0 or more"
         limit = "" if below == math.inf else f" and below {below:g}"
         raise ParameterError(
             f"{name} of {type(rule).__name__} is {value!r}, expected a finite number "
             f"{above}{limit}. Change {name}."
         )
-    object.__setattr__(rule, name, float(value))  # the rule is frozen
+    object.__setattr__(rule, name, number)  # the rule is frozen

@@ -3,7 +3,8 @@
 A model file is an ordinary safetensors file. Its arrays are those of
 `RectifierStack.arrays`; its metadata has one entry, "hardzero", a JSON object with the
 architecture, the classes, the feature names, the versions that wrote it, and a SHA-256
-checksum over all of that and the arrays, so that no altered byte goes unnoticed.
+checksum over the values of all of that and of the arrays. A file with an altered byte
+is refused, unless it still spells the same values, such as JSON with another space.
 """
 
 import contextlib
@@ -35,6 +36,9 @@ _DTYPES: Final = {"F32": "float32", "F64": "float64"}
 def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> None:
     """Write a model to a file, in one step: never half a file, even if killed.
 
+    If the process is killed, or the machine stops, while it writes, a temporary file
+    named ``.hardzero-*.tmp`` may be left in the folder; it can be deleted.
+
     Parameters
     ----------
     model : StackModel or fitted classifier
@@ -45,7 +49,8 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
     Raises
     ------
     ParameterError
-        If the model is not a fitted classifier.
+        If the model is not a fitted classifier, or its labels would take more memory
+        than `load` gives to a file of this size.
     OSError
         If the file cannot be written.
     """
@@ -68,6 +73,11 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
     }
     description["sha256"] = _checksum(description, arrays)
     content = to_safetensors(arrays, {_ENTRY: json.dumps(description)})
+    if model.classes.nbytes > _most_bytes(len(content)):
+        raise ParameterError(
+            f"The classes take {model.classes.nbytes:,} bytes, because each is stored "
+            "as wide as the longest. Give shorter labels."
+        )
     with replacing(path) as stream:
         stream.write(content)
 
@@ -105,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> StackModel:
             raise DataError("its checksum does not fit its content")
         return StackModel(
             RectifierStack.from_arrays(architecture, arrays),
-            _classes(description["classes"]),
+            _classes(description["classes"], _most_bytes(path.stat().st_size)),
             _names(description["feature_names"]),
         )
     except OSError as error:
@@ -123,6 +133,10 @@ def load(path: str | os.PathLike[str]) -> StackModel:
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of ``path`` when all went well.
+
+    It lies beside ``path`` as ``.hardzero-*.tmp``, and is left there only if the
+    process is killed. File and folder are on disk, as far as the system tells, before
+    this returns.
 
     Parameters
     ----------
@@ -144,7 +158,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with path.open("wb") as stream:
             yield stream
         return
-    temporary = path.with_name(f".{path.name[:64]}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".hardzero-{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as stream:
             yield stream
@@ -153,8 +167,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if path.exists():
             temporary.chmod(path.stat().st_mode)
         temporary.replace(path)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name of a file to disk, on systems that can be asked to."""
+    with contextlib.suppress(OSError):  # Windows opens no folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _most_bytes(file_size: int) -> int:
+    """Return how much memory the labels of a file of this size may take."""
+    return max(file_size, _LARGEST_HEADER)
 
 
 def _checksum(description: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
@@ -219,12 +249,16 @@ def _arrays(tensors: Any, architecture: Architecture) -> dict[str, npt.NDArray[A
     return {name: tensors.get_tensor(name) for name in shapes}
 
 
-def _classes(labels: Any) -> npt.NDArray[Any]:
+def _classes(labels: Any, most_bytes: int) -> npt.NDArray[Any]:
     """Make an array of labels again, exactly as it was."""
     try:
         dtype, values = labels["dtype"], labels["values"]
         if dtype not in LABEL_TYPES:
             raise ValueError(f"no labels are of type {dtype}")
+        if dtype == "str":  # an array has room for the longest label in each place
+            n_bytes = 4 * len(values) * max(map(len, values), default=0)
+            if n_bytes > most_bytes:
+                raise ValueError(f"they would take {n_bytes:,} bytes")
         classes = np.array(values, dtype=dtype)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"its classes are malformed ({error})") from error

@@ -1,6 +1,8 @@
 """What is left of a fitted classifier when only its predictions are needed."""
 
+import numbers
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +19,8 @@ LABEL_TYPES: Final = frozenset(
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     ]
 )
+# What an array of objects may hold; words and None are then read as NumPy does.
+_REAL: Final = (numbers.Real, np.bool_, Decimal, str, type(None))
 
 
 @runtime_checkable
@@ -48,7 +52,8 @@ class StackModel:
     Raises
     ------
     ParameterError
-        If the numbers of classes or names do not fit the stack.
+        If the numbers of classes or names do not fit the stack, or a class is there
+        twice or not finite.
     """
 
     stack: RectifierStack
@@ -105,7 +110,8 @@ class StackModel:
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
             Inputs, scaled as those that the network was trained on. Sparse input is
-            not made dense.
+            not made dense. The columns of a data frame are put in the order of
+            ``feature_names`` if both have names; else the order counts.
         n_threads : int, default=1
             Number of threads. The result does not depend on it.
 
@@ -117,12 +123,10 @@ class StackModel:
         Raises
         ------
         DataError
-            If ``X`` does not have one finite number per row and input.
+            If ``X`` does not have one finite number per row and input, lacks or adds a
+            named column, or is so large that the outputs are not finite.
         """
-        rows = _check_rows(X, self.stack)
-        return apply_link(
-            "softmax", self._forward(self.stack, rows, n_threads=n_threads)
-        )
+        return apply_link("softmax", self._outputs(X, n_threads))
 
     def predict(self, X: Any, *, n_threads: int = 1) -> npt.NDArray[Any]:
         """Return the most probable class of each row.
@@ -142,11 +146,16 @@ class StackModel:
         Raises
         ------
         DataError
-            If ``X`` does not have one finite number per row and input.
+            If ``X`` does not have one finite number per row and input, lacks or adds a
+            named column, or is so large that the outputs are not finite.
         """
-        best = np.argmax(self.predict_proba(X, n_threads=n_threads), axis=1)
+        best = self._outputs(X, n_threads).argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes[best]
         return labels
+
+    def _outputs(self, X: Any, n_threads: int) -> npt.NDArray[Any]:
+        rows = _check_rows(X, self.stack, self.feature_names)
+        return self._forward(self.stack, rows, n_threads=n_threads)
 
     def __eq__(self, other: object) -> bool:
         """Whether networks, classes and names are the same."""
@@ -171,14 +180,7 @@ class StackModel:
         return f"StackModel: {n_classes} classes ({shown}{dots})\n{self.stack!r}"
 
     def _check(self) -> None:
-        expected = (self.stack.n_outputs,)
-        known = label_type(self.classes) in LABEL_TYPES
-        if self.classes.shape != expected or not known:
-            raise ParameterError(
-                f"classes is {self.classes.dtype} of shape {self.classes.shape}, "
-                f"expected numbers, booleans or strings of shape {expected}. Give one "
-                "label per output of the network."
-            )
+        self._check_classes()
         if self.stack.output_link != "softmax":
             raise ParameterError(
                 f"the output link of the stack is {self.stack.output_link!r}, expected "
@@ -189,6 +191,24 @@ class StackModel:
             raise ParameterError(
                 f"feature_names has {len(names)} names but the network has "
                 f"{self.stack.n_inputs} inputs. Give one name per input, or None."
+            )
+
+    def _check_classes(self) -> None:
+        classes, expected = self.classes, (self.stack.n_outputs,)
+        if classes.shape != expected or label_type(classes) not in LABEL_TYPES:
+            raise ParameterError(
+                f"classes is {classes.dtype} of shape {classes.shape}, expected "
+                f"numbers, booleans or strings of shape {expected}. Give one label per "
+                "output of the network."
+            )
+        is_finite = classes.dtype.kind != "f" or bool(np.isfinite(classes).all())
+        labels, counts = np.unique(classes, return_counts=True)
+        if not is_finite or (counts > 1).any():
+            twice = f"{labels.tolist()[counts.argmax()]!r} more than once"
+            what = twice if is_finite else "NaN or infinity"
+            raise ParameterError(
+                f"classes has {what}, expected labels that can be told apart. Give "
+                "each output of the network a finite label of its own."
             )
 
 
@@ -208,22 +228,86 @@ def label_type(classes: npt.NDArray[Any]) -> str:
     return "str" if classes.dtype.kind == "U" else classes.dtype.name
 
 
-def _check_rows(X: Any, stack: RectifierStack) -> Any:
+def _check_rows(X: Any, stack: RectifierStack, names: tuple[str, ...] | None) -> Any:
     """Bring inputs to the form that the kernels read."""
-    if sp.issparse(X):
-        rows: Any = sp.csr_array(X, dtype=stack.dtype)
-        rows.sum_duplicates()
-        values = rows.data
-    else:
-        values = rows = np.ascontiguousarray(X, dtype=stack.dtype)
+    X = _put_in_order(X, names)
+    if not sp.issparse(X):
+        X = _to_array(X)
+    if X.dtype.kind not in "biufOU":
+        raise DataError(
+            f"X has values of type {X.dtype}, expected real numbers. Convert them to "
+            "numbers, or leave such columns out."
+        )
+    try:
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            rows = _canonical(X, stack.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"X has values that are not numbers ({error}). Encode words as numbers, "
+            "and fill in missing values."
+        ) from error
     if rows.ndim != 2 or rows.shape[1] != stack.n_inputs:
         raise DataError(
             f"X has shape {rows.shape}, expected (n_samples, {stack.n_inputs}). Give "
             "one row per sample and one column per input of the network."
         )
-    if not np.isfinite(values).all():
+    if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
         raise DataError(
             f"X has values that are missing, infinite or too large for {stack.dtype}, "
             "expected finite numbers. Fill in or leave out such values."
         )
+    return rows
+
+
+def _put_in_order(X: Any, names: tuple[str, ...] | None) -> Any:
+    """Sort the columns of a data frame by the names of the inputs."""
+    found = tuple(getattr(X, "columns", ()))
+    has_names = any(isinstance(name, str) for name in found)
+    if names is None or not has_names or found == names:
+        return X
+    missing, unknown = (
+        [repr(name) for name in one if name not in set(other)][:10]
+        for one, other in ((names, found), (found, names))
+    )
+    if missing or unknown or len(set(found)) < len(found):
+        raise DataError(
+            f"X lacks the columns {', '.join(missing) or 'none'}, has the unknown "
+            f"columns {', '.join(unknown) or 'none'}, and has {len(found)} columns in "
+            f"all; expected each of the {len(names)} feature_names once. Select these "
+            "columns, or pass an array without names to go by the order."
+        )
+    return X[list(names)]
+
+
+def _to_array(X: Any) -> npt.NDArray[Any]:
+    """Make an array of which the type says what is in it."""
+    if np.ma.is_masked(X):
+        raise DataError(
+            "X is a masked array with masked values, expected a number for each. Fill "
+            "them in."
+        )
+    try:
+        array = np.asarray(X)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"X is not a table of numbers ({error}). Give rows of the same length."
+        ) from error
+    if array.dtype == object:
+        types = set(map(type, array.ravel().tolist()))
+        odd = sorted(one.__name__ for one in types if not issubclass(one, _REAL))
+        if odd:
+            raise DataError(
+                f"X has values of type {odd[0]}, expected real numbers. Convert them "
+                "to numbers, and fill in missing values."
+            )
+    return array
+
+
+def _canonical(X: Any, dtype: np.dtype[Any]) -> Any:
+    if not sp.issparse(X):
+        return np.ascontiguousarray(X, dtype=dtype)
+    rows = sp.csr_array(X, dtype=dtype)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # it may be the user's
+        rows.sum_duplicates()
     return rows

@@ -6,16 +6,24 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
+
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
 
 #include "network.hpp"
 #include "random.hpp"
@@ -32,6 +40,63 @@ template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Result = nb::ndarray<nb::numpy, T>;
+
+// --------------------------------------------------------- Python's lock
+
+// While a daemon thread computes without Python's lock, the interpreter may end, and would then kill the thread as it asks for
+// the lock back, through frames that may not be unwound. So from the beginning of the end nobody gives the lock away, and the
+// end waits for those who have.
+std::atomic<bool> is_closing{false};
+std::atomic<int> n_unlocked{0};
+
+class Unlocked {
+ public:
+  Unlocked() {
+    if (is_closing) return;
+    ++n_unlocked;
+    state_ = PyEval_SaveThread();
+  }
+  ~Unlocked() {
+    if (!state_) return;
+    PyEval_RestoreThread(state_);
+    --n_unlocked;
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+void close_down() {
+  is_closing = true;
+  PyThreadState* state = PyEval_SaveThread();
+  for (int i = 0; i < 10000 && n_unlocked > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  PyEval_RestoreThread(state);
+}
+
+// A lock that a forked child does not inherit in the locked state.
+class Busy {
+ public:
+  std::mutex& mutex() {  // called with Python's lock held
+    if (owner_ != process()) {
+      new (&mutex_) std::mutex;
+      owner_ = process();
+    }
+    return mutex_;
+  }
+
+ private:
+  static long process() {
+#if defined(_WIN32)
+    return 0;
+#else
+    return static_cast<long>(getpid());
+#endif
+  }
+  std::mutex mutex_;
+  long owner_ = process();
+};
 
 // ------------------------------------------------------- instruction sets
 
@@ -180,15 +245,15 @@ class PyNetwork {
 
   void set_rule(int kind, double learning_rate, double momentum, double l2, double beta1, double beta2, double epsilon,
                 double l1_activation) {
-    network_->set_rule({kind, learning_rate, momentum, l2, beta1, beta2, epsilon}, l1_activation);
+    alone([&] { network_->set_rule({kind, learning_rate, momentum, l2, beta1, beta2, epsilon}, l1_activation); });
   }
 
   void set_plan(int mode, bool skip_zeros, bool timed, int n_threads, const std::vector<double>& costs) {
     Costs c;
-    static_assert(sizeof c == sizeof(double) * (2 * (2 * kNumSizes + 2) + 2), "Costs is a plain row of numbers");
+    static_assert(sizeof c == sizeof(double) * (2 * (3 * kNumSizes + 2) + 2), "Costs is a plain row of numbers");
     if (costs.size() * sizeof(double) != sizeof c) throw std::invalid_argument("wrong number of costs");
     std::memcpy(&c, costs.data(), sizeof c);
-    network_->set_plan(mode, skip_zeros, timed, n_threads, c);
+    alone([&] { network_->set_plan(mode, skip_zeros, timed, n_threads, c); });
   }
 
   void bind(const Inputs<T>& X, Vector<std::int64_t> y, std::optional<Vector<T>> weight) {
@@ -198,6 +263,7 @@ class PyNetwork {
       throw std::invalid_argument("X, y and sample_weight differ in length");
     for (std::size_t i = 0; i < y.shape(0); ++i)
       if (y.data()[i] < 0 || y.data()[i] >= layers_.back().n_units) throw std::invalid_argument("no such class");
+    std::lock_guard<std::mutex> alone(busy_.mutex());
     X_ = X;
     y_ = y;
     weight_ = weight;
@@ -206,15 +272,16 @@ class PyNetwork {
 
   double step(Vector<std::int64_t> row) {
     const int n = check_rows(row);
-    nb::gil_scoped_release unlocked;
-    std::lock_guard<std::mutex> alone(busy_);
-    label_.resize(static_cast<std::size_t>(n));
-    for (int b = 0; b < n; ++b) label_[static_cast<std::size_t>(b)] = y_.data()[row.data()[b]];
-    const T* share = shares(row.data(), n);
-    network_->forward_batch(X_.rows, row.data(), n, share);
-    const double loss = network_->softmax_deltas(label_.data(), share);
-    if (std::isfinite(loss)) network_->backward_batch();  // else the weights still tell where it went wrong
-    n_batch_ = 0;
+    double loss = 0;
+    alone([&] {
+      label_.resize(static_cast<std::size_t>(n));
+      for (int b = 0; b < n; ++b) label_[static_cast<std::size_t>(b)] = y_.data()[row.data()[b]];
+      const T* share = shares(row.data(), n);
+      network_->forward_batch(X_.rows, row.data(), n, share);
+      loss = network_->softmax_deltas(label_.data(), share);
+      if (std::isfinite(loss)) network_->backward_batch();  // else the weights still tell where it went wrong
+      n_batch_ = 0;
+    });
     return loss;
   }
 
@@ -230,11 +297,11 @@ class PyNetwork {
     if (n_batch_ == 0) throw std::invalid_argument("backward_batch needs a forward_batch before it");
     if (static_cast<int>(delta.shape(0)) != n_batch_ || static_cast<int>(delta.shape(1)) != layers_.back().n_units)
       throw std::invalid_argument("delta does not have the shape of the outputs");
-    nb::gil_scoped_release unlocked;
-    std::lock_guard<std::mutex> alone(busy_);
-    network_->set_deltas(delta.data(), static_cast<std::int64_t>(delta.shape(1)));
-    network_->backward_batch();
-    n_batch_ = 0;
+    alone([&] {
+      network_->set_deltas(delta.data(), static_cast<std::int64_t>(delta.shape(1)));
+      network_->backward_batch();
+      n_batch_ = 0;
+    });
   }
 
   // Outputs for the rows [start, stop) of X.
@@ -251,19 +318,24 @@ class PyNetwork {
     });
   }
 
-  void flush() { network_->flush(); }
-  void forget() { network_->forget(); }
+  void flush() {
+    alone([&] { network_->flush(); });
+  }
+  void forget() {
+    alone([&] { network_->forget(); });
+  }
 
   std::tuple<std::int64_t, std::int64_t, nb::bytes> statistics(int l) {
     std::int64_t n_rows, n_nonzero;
     std::vector<std::uint8_t> fired(static_cast<std::size_t>(layer(l).n_units));
-    network_->statistics(l, &n_rows, &n_nonzero, fired.data());
+    alone([&] { network_->statistics(l, &n_rows, &n_nonzero, fired.data()); });
     return {n_rows, n_nonzero, nb::bytes(reinterpret_cast<const char*>(fired.data()), fired.size())};
   }
 
   std::tuple<int, int, std::int64_t, int, double, double, double> choice(int l, bool backward) {
     layer(l);
-    const Choice c = network_->choice(l, backward);
+    Choice c{};
+    alone([&] { c = network_->choice(l, backward); });
     return {c.kernel, c.n_rows, c.n_nonzero, c.n_active_inputs, c.sparse_ns, c.dense_ns, c.measured_ns};
   }
 
@@ -295,26 +367,33 @@ class PyNetwork {
     return share_.data();
   }
 
+  // Does something with the network while no other thread does, and without Python's lock.
+  template <class Work>
+  void alone(const Work& work) {
+    std::mutex& busy = busy_.mutex();
+    Unlocked unlocked;
+    std::lock_guard<std::mutex> lock(busy);
+    work();
+  }
+
   // Runs a forward pass and returns a copy of its outputs.
   template <class Pass>
   Result<T> outputs_of(int n, const Pass& pass) {
     const std::size_t width = static_cast<std::size_t>(layers_.back().n_units);
     std::unique_ptr<T[]> copy(new T[static_cast<std::size_t>(n) * width + 1]);
-    {
-      nb::gil_scoped_release unlocked;
-      std::lock_guard<std::mutex> alone(busy_);
+    alone([&] {
       pass();
       for (int b = 0; b < n; ++b)
         std::memcpy(copy.get() + static_cast<std::size_t>(b) * width, network_->outputs() + b * network_->outputs_stride(),
                     width * sizeof(T));
-    }
+    });
     T* data = copy.release();
     nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     const std::size_t sizes[2] = {static_cast<std::size_t>(n), width};
     return Result<T>(data, 2, sizes, owner);
   }
 
-  std::mutex busy_;  // a network serves one thread at a time
+  Busy busy_;  // a network serves one thread at a time
   std::unique_ptr<Network<T>> network_;
   std::vector<LayerShape> layers_;
   Inputs<T> X_;
@@ -371,6 +450,8 @@ std::tuple<Result<T>, Result<T>> activate(int code, double parameter, Vector<T> 
 
 NB_MODULE(_core, m) {
   using namespace hardzero;
+  nb::set_leak_warnings(false);  // a daemon thread that still holds a network at the end is no fault of the bindings
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&close_down));
   m.def("usable_levels", &usable_levels);
   m.def("active_level", &active_level);
   bind_precision<float>(m, "Inputs32", "Network32");

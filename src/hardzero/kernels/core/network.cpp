@@ -198,6 +198,7 @@ class Engine final : public hardzero::Network<T> {
   ~Engine() override {
     delete[] layers_;
     delete[] levels_;
+    delete[] scratch_;
   }
 
   T* W(int l) override { return layers_[l].W.get(); }
@@ -364,6 +365,13 @@ class Engine final : public hardzero::Network<T> {
         level.input.reserve(level.n), level.slot.reserve(level.n), level.next.reserve(level.n);
         level.stamp.reserve(level.n), level.start.reserve(level.n + 1);
       }
+    }
+    if (n_scratch_ < n_threads_) {
+      delete[] scratch_;
+      scratch_ = nullptr;
+      n_scratch_ = 0;
+      scratch_ = new Scratch[n_threads_];
+      n_scratch_ = n_threads_;
     }
     for (int t = 0; t < n_threads_; ++t) {
       Scratch& scratch = scratch_[t];
@@ -713,7 +721,11 @@ class Engine final : public hardzero::Network<T> {
     const PassCosts& costs = backward ? costs_.backward : costs_.forward;
     const double weight = in_memory_ ? costs.weight_memory : costs.weight_cached;
     const double products = backward && l > 0 ? 2 : 1;  // a first layer has no deltas to hand down
-    const double sparse = nonzero * (units * products * at_size(costs.sparse) + (backward ? costs_.list_entry : 0)) +
+    const double tenth = at_size(costs.sparse_tenth), half = at_size(costs.sparse_half);
+    const double density = larger(nonzero, 1.0) / (rows * inputs);
+    const double thickness = larger(0.0, smaller(1.0, std::log(density / 0.1) / std::log(5.0)));
+    const double product = tenth + thickness * (half - tenth);
+    const double sparse = nonzero * (units * products * product + (backward ? costs_.list_entry : 0)) +
                           active * units * weight;
     const double dense = rows * inputs * units * products * at_size(costs.dense) + inputs * units * weight;
     const int kernel = mode_ != kAuto ? mode_ : dense < sparse ? kDense : kSparse;
@@ -799,7 +811,8 @@ class Engine final : public hardzero::Network<T> {
   T scale_ = 1;
   MomentUpdate<T> moments_{};
   Buffer<T> share_, vector_, slope_gradient_;
-  Scratch scratch_[kMostThreads];
+  Scratch* scratch_ = nullptr;
+  int n_scratch_ = 0;
   Buffer<std::int32_t> cut_;
   Buffer<Idle> idle_;
   int n_idle_ = 0;

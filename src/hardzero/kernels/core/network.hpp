@@ -28,12 +28,13 @@ struct UpdateRule {
 // Which kernel serves a pass: chosen from counted non-zeros, or forced.
 enum Mode { kAuto, kSparse, kDense };
 
-// Nanoseconds that each kernel takes, for choosing between them. A multiply-add of the dense kernel is given for batches
-// of kBatchSizes[i] rows. The last two are for reading (and writing) a weight from the cache and from memory.
+// Nanoseconds that each kernel takes, for choosing between them: a multiply-add in batches of kBatchSizes[i] rows, for the
+// sparse kernel where a tenth and where half of the inputs are active; reading (and writing) a weight in cache and memory.
 constexpr int kNumSizes = 6;
 constexpr int kBatchSizes[kNumSizes] = {1, 3, 10, 32, 100, 1000};
 struct PassCosts {
-  double sparse[kNumSizes];
+  double sparse_tenth[kNumSizes];
+  double sparse_half[kNumSizes];
   double dense[kNumSizes];
   double weight_cached;
   double weight_memory;

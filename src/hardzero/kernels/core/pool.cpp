@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #if defined(_WIN32)
@@ -59,10 +60,14 @@ class Pool {
   }
 
  private:
+  // Starts threads that are missing; where the system gives no more, jobs run with those that there are.
   void grow(int n_helpers) {
-    while (static_cast<int>(n_started_) < n_helpers) {
-      ++n_started_;
-      std::thread(&Pool::serve, this, n_started_).detach();
+    try {
+      while (n_started_ < n_helpers) {
+        std::thread(&Pool::serve, this, n_started_ + 1).detach();
+        ++n_started_;
+      }
+    } catch (const std::system_error&) {
     }
   }
 
@@ -96,9 +101,10 @@ class Pool {
       const int n = n_chunks_.load(std::memory_order_acquire);
       const Chunk chunk = chunk_.load(std::memory_order_relaxed);
       void* context = context_.load(std::memory_order_relaxed);
+      const int n_helpers = n_helpers_.load(std::memory_order_relaxed);
       const int next = static_cast<int>(ticket & 0xffffffffu);
-      if (next >= n) return;
-      // Succeeds only while the same job is on, and then what was read above belongs to it.
+      if (next >= n || thread > n_helpers) return;
+      // Succeeds only while the same job is on, and then all that was read above belongs to it.
       if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_seq_cst)) continue;
       chunk(context, next, thread);
       done_.fetch_add(1, std::memory_order_acq_rel);

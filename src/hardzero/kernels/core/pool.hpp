@@ -15,7 +15,7 @@ using Chunk = void (*)(void* context, int chunk, int thread);
 // several threads at once take turns.
 void run_chunks(int n_threads, int n_chunks, Chunk chunk, void* context);
 
-constexpr int kMostThreads = 256;
+constexpr int kMostThreads = 1024;
 
 // Nanoseconds of a clock that never goes back.
 double clock_ns();

@@ -61,20 +61,21 @@ HARDZERO_INLINE int compress(const T* x, int n, std::int32_t* index, T* value) {
   return count;
 }
 
-// Finds the active inputs of a batch and how many rows each is active in: the first half of a transposition.
+// Finds the active inputs of a batch and how many rows each is active in: the first half of a transposition. Without
+// branches: whether an input was seen before is what no processor can predict.
 template <class T>
 inline void find_active_inputs(const RowLists<T>& rows, int n_rows, std::int64_t batch, ColumnLists<T>& columns) {
-  int n = 0;
+  std::int32_t n = 0;
   for (int b = 0; b < n_rows; ++b)
     for (int k = 0; k < rows.count[b]; ++k) {
       const std::int32_t j = rows.index[b][k];
-      if (columns.stamp[j] != batch) {
-        columns.stamp[j] = batch;
-        columns.slot[j] = n;
-        columns.input[n] = j;
-        columns.next[n++] = 0;
-      }
-      ++columns.next[columns.slot[j]];
+      const bool is_new = columns.stamp[j] != batch;
+      const std::int32_t s = is_new ? n : columns.slot[j];
+      columns.stamp[j] = batch;
+      columns.slot[j] = s;
+      columns.input[s] = j;
+      columns.next[s] = is_new ? 1 : columns.next[s] + 1;
+      n += is_new;
     }
   columns.n = n;
 }
