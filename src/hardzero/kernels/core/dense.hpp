@@ -161,30 +161,21 @@ HARDZERO_INLINE void dots_rows(int m, const T* e, std::int64_t e_row, const T* w
   }
 }
 
-// Rows of the batch whose deltas stay in the second-level cache while rows of W pass by.
-constexpr int kDotBatch = 64;
-
-// g[b, j] += sum_c e[b, c] W[j, c] for all rows b and the inputs [first, last).
+// g[b, j] += sum_c e[b, c] W[j, c] for all rows b and the inputs [first, last): few enough that their rows of W stay in the
+// second-level cache, and pass by the rows of e, a few of which stay in the first.
 template <class T>
 inline void deltas_dense(const T* W, std::int64_t stride, const T* e, std::int64_t e_stride, T* g, std::int64_t g_stride,
                          int n_rows, int first, int last) {
   for (std::int64_t c = 0; c < stride; c += kReach<T>) {
     const std::int64_t width = smaller<std::int64_t>(kReach<T>, stride - c);
-    for (int top = 0; top < n_rows; top += kDotBatch) {
-      const int bottom = smaller(top + kDotBatch, n_rows);
-      for (int j = first, n; j < last; j += n) {
-        n = j + kDotInputs <= last ? kDotInputs : 1;
-        for (int b = top; b < bottom; b += kDotRows) {
-          const int m = smaller(kDotRows, bottom - b);
-          const T *eb = e + b * e_stride + c, *w = W + j * stride + c;
-          T* to = g + b * g_stride + j;
-          if (n == kDotInputs) {
-            dots_rows<kDotInputs>(m, eb, e_stride, w, stride, width, to, g_stride);
-          } else {
-            dots_rows<1>(m, eb, e_stride, w, stride, width, to, g_stride);
-          }
-        }
-      }
+    for (int b = 0; b < n_rows; b += kDotRows) {
+      const int m = smaller(kDotRows, n_rows - b);
+      const T* eb = e + b * e_stride + c;
+      T* to = g + b * g_stride;
+      int j = first;
+      for (; j + kDotInputs <= last; j += kDotInputs)
+        dots_rows<kDotInputs>(m, eb, e_stride, W + j * stride + c, stride, width, to + j, g_stride);
+      for (; j < last; ++j) dots_rows<1>(m, eb, e_stride, W + j * stride + c, stride, width, to + j, g_stride);
     }
   }
 }

@@ -93,6 +93,8 @@ struct Level {
   ColumnLists<T> columns;
   Buffer<std::int32_t> input, slot;
   Buffer<std::int64_t> stamp, start, next;
+  Buffer<std::int64_t> single_start;  // column lists of a single row: 0, 1, 2, ... and
+  Buffer<std::int32_t> single_row;    // 0, 0, 0, ...
   Buffer<std::int32_t> column_row;
   Buffer<T> column_value;
   Buffer<std::uint8_t> fired;
@@ -343,7 +345,10 @@ class Engine final : public hardzero::Network<T> {
 
   void pass_forward(const Rows<T>& x, const std::int64_t* row, int n) {
     reserve(n);
-    n_rows_ = n;
+    if (n != n_rows_) {
+      n_rows_ = n;
+      find_size();
+    }
     ++batch_;
     read_input(x, row);
     for (int l = 0; l < n_layers_; ++l) forward_layer(l);
@@ -433,7 +438,13 @@ class Engine final : public hardzero::Network<T> {
     if (!training_) return;
     level.columns = {0, level.input.get(), level.slot.get(), level.stamp.get(), level.start.get(), level.next.get(),
                      nullptr, nullptr};
-    find_active_inputs(level.rows, n_rows_, batch_, level.columns);
+    if (n_rows_ == 1) {  // the list of a single row needs no turning round
+      level.columns.n = level.rows.count[0];
+      level.columns.input = const_cast<std::int32_t*>(level.rows.index[0]);
+      for (int k = 0; k < level.columns.n; ++k) level.stamp[level.columns.input[k]] = batch_;
+    } else {
+      find_active_inputs(level.rows, n_rows_, batch_, level.columns);
+    }
     level.rows_seen += n_rows_;
     if (skip_zeros_ && level.may_skip) {
       level.nonzero_seen += level.n_nonzero;
@@ -547,11 +558,7 @@ class Engine final : public hardzero::Network<T> {
                        static_cast<int>(static_cast<std::int64_t>(in.n) * (chunk + 1) / n_chunks), scratch_[thread]);
       });
     } else {
-      in.column_row.reserve(in.n_nonzero);
-      in.column_value.reserve(in.n_nonzero);
-      in.columns.row = in.column_row.get();
-      in.columns.value = in.column_value.get();
-      transpose(in.rows, n_rows_, in.columns);
+      list_columns(in);
       const int n_chunks = chunks_of(in.columns.n, 16);
       parallel(n_chunks, [&](int chunk, int thread) {
         backward_listed(layer, in, out, g, static_cast<int>(static_cast<std::int64_t>(in.columns.n) * chunk / n_chunks),
@@ -565,6 +572,25 @@ class Engine final : public hardzero::Network<T> {
       for (int s = 0; s < in.columns.n; ++s) layer.time[in.columns.input[s]] = step_;
     update_vectors(layer, out);
     if (l > 0) finish_deltas(l);
+  }
+
+  void list_columns(Level<T>& in) {
+    if (n_rows_ == 1) {
+      if (in.single_start.size() == 0) {
+        in.single_start.reserve(in.n + 1);
+        in.single_row.reserve(in.n);
+        for (int k = 0; k <= in.n; ++k) in.single_start[k] = k;
+      }
+      in.columns.start = in.single_start.get();
+      in.columns.row = in.single_row.get();
+      in.columns.value = const_cast<T*>(in.rows.value[0]);
+      return;
+    }
+    in.column_row.reserve(in.n_nonzero);
+    in.column_value.reserve(in.n_nonzero);
+    in.columns.row = in.column_row.get();
+    in.columns.value = in.column_value.get();
+    transpose(in.rows, n_rows_, in.columns);
   }
 
   void prepare_moments(Layer<T>& layer) {
@@ -723,7 +749,7 @@ class Engine final : public hardzero::Network<T> {
     const double products = backward && l > 0 ? 2 : 1;  // a first layer has no deltas to hand down
     const double tenth = at_size(costs.sparse_tenth), half = at_size(costs.sparse_half);
     const double density = larger(nonzero, 1.0) / (rows * inputs);
-    const double thickness = larger(0.0, smaller(1.0, std::log(density / 0.1) / std::log(5.0)));
+    const double thickness = larger(0.0, smaller(1.0, std::log(density / 0.1) * 0.62133493455961186));
     const double product = tenth + thickness * (half - tenth);
     const double sparse = nonzero * (units * products * product + (backward ? costs_.list_entry : 0)) +
                           active * units * weight;
@@ -734,13 +760,13 @@ class Engine final : public hardzero::Network<T> {
   }
 
   // Interpolates a cost between the batch sizes for which it is known.
-  double at_size(const double* cost) const {
-    int i = 1;
-    while (i < kNumSizes - 1 && n_rows_ > kBatchSizes[i]) ++i;
-    const double lo = kBatchSizes[i - 1], hi = kBatchSizes[i];
-    const double n = smaller<double>(n_rows_, hi);
-    const double share = std::log(n / lo) / std::log(hi / lo);
-    return cost[i - 1] + share * (cost[i] - cost[i - 1]);
+  double at_size(const double* cost) const { return cost[size_ - 1] + share_of_size_ * (cost[size_] - cost[size_ - 1]); }
+
+  void find_size() {
+    size_ = 1;
+    while (size_ < kNumSizes - 1 && n_rows_ > kBatchSizes[size_]) ++size_;
+    const double lo = kBatchSizes[size_ - 1], hi = kBatchSizes[size_];
+    share_of_size_ = std::log(smaller<double>(n_rows_, hi) / lo) / std::log(hi / lo);
   }
 
   // ------------------------------------------------------------ lazy updates
@@ -806,6 +832,8 @@ class Engine final : public hardzero::Network<T> {
   bool in_memory_ = false;
   bool training_ = false;
   int n_rows_ = 0;
+  int size_ = 1;  // n_rows_ lies between kBatchSizes[size_ - 1] and the next
+  double share_of_size_ = 0;
   std::int64_t batch_ = 0;  // counts forward passes: marks the inputs that are active in the present one
   std::int64_t step_ = 0;   // counts updates
   T scale_ = 1;

@@ -144,26 +144,32 @@ inline void cut_panels(const RowLists<T>& x, int n_rows, int panel, int n_panels
   }
 }
 
+// Rows of the batch whose sums stay in the second-level cache, beside a tile of W.
+constexpr int kForwardBatch = 256;
+
 // Forward pass of the columns [first, last) (in blocks): y = bias + x W, zeros skipped. A panel of W stays in the
-// first-level cache, tile by tile, while all rows of the batch pass over it.
+// first-level cache, tile by tile, while rows of the batch pass over it.
 template <class T>
 inline void forward_sparse(const T* W, std::int64_t stride, const T* bias, const RowLists<T>& x, int n_rows,
                            const std::int32_t* cut, int n_panels, T* y, std::int64_t y_stride, int first, int last) {
   constexpr int widest = kFileBlocks / 4 > 1 ? kFileBlocks / 4 : 1;
-  for (int at = first, n; at < last; at += n) {
-    n = widest;
-    while (n > last - at) n /= 2;
-    const std::int64_t c = static_cast<std::int64_t>(at) * kLanes<T>;
-    for (int b = 0; b < n_rows; ++b)
-      for (int z = 0; z < n; ++z)  // + 0 makes -0 to +0, so that a sum can't tell whether zeros were added
-        store(y + b * y_stride + c + z * kLanes<T>, add(load(bias + c + z * kLanes<T>), zero<T>()));
-    for (int p = 0; p < n_panels; ++p)
-      for (int b = 0; b < n_rows; ++b) {
-        const std::int32_t* ends = cut + static_cast<std::int64_t>(b) * (n_panels + 1) + p;
-        const int from = ends[0], count = ends[1] - from;
-        if (count > 0)
-          gather_tile(n, W + c, stride, x.index[b] + from, x.value[b] + from, count, y + b * y_stride + c);
-      }
+  for (int top = 0; top < n_rows; top += kForwardBatch) {
+    const int bottom = smaller(top + kForwardBatch, n_rows);
+    for (int at = first, n; at < last; at += n) {
+      n = widest;
+      while (n > last - at) n /= 2;
+      const std::int64_t c = static_cast<std::int64_t>(at) * kLanes<T>;
+      for (int b = top; b < bottom; ++b)
+        for (int z = 0; z < n; ++z)  // + 0 makes -0 to +0, so that a sum can't tell whether zeros were added
+          store(y + b * y_stride + c + z * kLanes<T>, add(load(bias + c + z * kLanes<T>), zero<T>()));
+      for (int p = 0; p < n_panels; ++p)
+        for (int b = top; b < bottom; ++b) {
+          const std::int32_t* ends = cut + static_cast<std::int64_t>(b) * (n_panels + 1) + p;
+          const int from = ends[0], count = ends[1] - from;
+          if (count > 0)
+            gather_tile(n, W + c, stride, x.index[b] + from, x.value[b] + from, count, y + b * y_stride + c);
+        }
+    }
   }
 }
 
