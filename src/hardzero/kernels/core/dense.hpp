@@ -140,8 +140,11 @@ HARDZERO_INLINE void micro_dots(const T* e, std::int64_t e_row, const T* w, std:
     add_block(s[1], c + kLanes<T>);
   }
   if (c < width) add_block(s[0], c);
-  for (int m = 0; m < M; ++m)
-    for (int n = 0; n < N; ++n) g[m * g_row + n] += sum(add(s[0][m][n], s[1][m][n]));
+  for (int n = 0; n < N; ++n) {
+    Block<T> both[M];
+    for (int m = 0; m < M; ++m) both[m] = add(s[0][m][n], s[1][m][n]);
+    add_sums(both, g + n, g_row);
+  }
 }
 
 constexpr int kDotRows = kFileBlocks >= 32 ? 4 : kFileBlocks >= 8 ? 2 : 1;

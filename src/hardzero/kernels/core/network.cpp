@@ -325,7 +325,7 @@ class Engine final : public hardzero::Network<T> {
 
  private:
   static constexpr int kIdleTable = 1024;
-  static constexpr int kGradientRows = 64;  // rows of a gradient that the dense backward pass forms at a time
+  static constexpr int kGradientRows = 128;  // rows of a gradient that the dense backward pass forms at a time
 
   bool is_lazy() const { return rule_.kind != kAdam && (rule_.kind != kPlain || rule_.l2 != 0); }
 

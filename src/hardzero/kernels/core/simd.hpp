@@ -143,6 +143,27 @@ HARDZERO_INLINE T sum(const Block<T>& a) {
 #endif
 }
 
+// to[m * step] += sum(s[m]): four at a time they share their last additions, in the same order.
+template <int M, class T>
+HARDZERO_INLINE void add_sums(const Block<T> (&s)[M], T* to, std::int64_t step) {
+#if defined(__AVX512F__)
+  if constexpr (M == 4 && sizeof(T) == 4) {
+    __m128 quarter[4];
+    for (int m = 0; m < 4; ++m) {
+      const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(s[m].part[0]), _mm512_extractf32x8_ps(s[m].part[0], 1));
+      quarter[m] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    }
+    const __m128 ab = _mm_add_ps(_mm_movelh_ps(quarter[0], quarter[1]), _mm_movehl_ps(quarter[1], quarter[0]));
+    const __m128 cd = _mm_add_ps(_mm_movelh_ps(quarter[2], quarter[3]), _mm_movehl_ps(quarter[3], quarter[2]));
+    alignas(16) float all[4];
+    _mm_store_ps(all, _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd)));
+    for (int m = 0; m < 4; ++m) to[m * step] += all[m];
+    return;
+  }
+#endif
+  for (int m = 0; m < M; ++m) to[m * step] += sum(s[m]);
+}
+
 template <class N>
 HARDZERO_INLINE N smaller(N a, N b) {
   return a < b ? a : b;
