@@ -178,12 +178,12 @@ def mnist_table(script: str) -> str:
                 "" if zeros is None else f"{zeros:.1f} %",
                 f"{run['learning_rate']:g}",
                 f"{run['best_epoch']} of {run['n_epochs']}",
-                f"{run['minutes']:.0f}",
+                f"{run['cpu_minutes']:.0f}",
             ]
             for run in runs
         ]
     header = ["activation", "test error", "paper", "exact zeros", "paper"]
-    return _markdown([*header, "rate", "best epoch", "minutes"], rows)
+    return _markdown([*header, "rate", "best epoch", "CPU minutes"], rows)
 
 
 def machine_sentence(_: str, script: str) -> str:
