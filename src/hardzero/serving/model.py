@@ -265,11 +265,10 @@ def _put_in_order(X: Any, names: tuple[str, ...] | None) -> Any:
     has_names = any(isinstance(name, str) for name in found)
     if names is None or not has_names or found == names:
         return X
-    missing, unknown = (
-        [repr(name) for name in one if name not in set(other)][:10]
-        for one, other in ((names, found), (found, names))
-    )
-    if missing or unknown or len(set(found)) < len(found):
+    known, given = set(names), set(found)
+    missing = [repr(name) for name in names if name not in given][:10]
+    unknown = [repr(name) for name in found if name not in known][:10]
+    if missing or unknown or len(given) < len(found):
         raise DataError(
             f"X lacks the columns {', '.join(missing) or 'none'}, has the unknown "
             f"columns {', '.join(unknown) or 'none'}, and has {len(found)} columns in "

@@ -46,7 +46,7 @@ HARDZERO_INLINE T exp_negative(T x) {
   if constexpr (sizeof(T) == 8) {
     return std::exp(x);
   } else {
-    const float least = -87.0f, y = x < least ? least : x;
+    const float least = -87.0f, y = x > least ? x : least;  // NaN, too, goes on as a number
     const float magic = 12582912.0f;  // adding it rounds to an integer
     const float n = (y * 1.44269504f + magic) - magic;
     const float r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -60,7 +60,7 @@ HARDZERO_INLINE T exp_negative(T x) {
     const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
     float scale;
     __builtin_memcpy(&scale, &bits, sizeof scale);
-    return x < least ? 0.0f : p * scale;
+    return x < least ? 0.0f : p * scale + (x - x);  // and comes back here
   }
 }
 

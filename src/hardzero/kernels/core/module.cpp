@@ -22,7 +22,7 @@
 #include <vector>
 
 #if !defined(_WIN32)
-#include <unistd.h>
+#include <pthread.h>
 #endif
 
 #include "network.hpp"
@@ -75,27 +75,27 @@ void close_down() {
   PyEval_RestoreThread(state);
 }
 
-// A lock that a forked child does not inherit in the locked state.
+// A child that is forked has only the thread that forked it: nobody else computes in it, or will ever open a lock.
+int n_forks = 0;  // between this process and the one that loaded the module
+
+void after_fork() {
+  ++n_forks;
+  n_unlocked = 0;
+}
+
 class Busy {
  public:
   std::mutex& mutex() {  // called with Python's lock held
-    if (owner_ != process()) {
+    if (made_after_ != n_forks) {
       new (&mutex_) std::mutex;
-      owner_ = process();
+      made_after_ = n_forks;
     }
     return mutex_;
   }
 
  private:
-  static long process() {
-#if defined(_WIN32)
-    return 0;
-#else
-    return static_cast<long>(getpid());
-#endif
-  }
   std::mutex mutex_;
-  long owner_ = process();
+  int made_after_ = n_forks;
 };
 
 // ------------------------------------------------------- instruction sets
@@ -451,6 +451,9 @@ std::tuple<Result<T>, Result<T>> activate(int code, double parameter, Vector<T> 
 NB_MODULE(_core, m) {
   using namespace hardzero;
   nb::set_leak_warnings(false);  // a daemon thread that still holds a network at the end is no fault of the bindings
+#if !defined(_WIN32)
+  pthread_atfork(nullptr, nullptr, after_fork);
+#endif
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&close_down));
   m.def("usable_levels", &usable_levels);
   m.def("active_level", &active_level);
