@@ -112,6 +112,32 @@ def test_wide_layers_give_the_same_bits(width, dtype):
         np.testing.assert_allclose(ours.W, theirs.W, atol=atol)
 
 
+@pytest.mark.parametrize("rule", [SGD(0.01), SGD(0.01, 0.9, l2=0.1), Adam(0.01)])
+@pytest.mark.parametrize("width", [7, 129, 1030])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense input", "CSR"])
+def test_many_rows_over_few_inputs_give_the_same_bits(rule, width, sparse):
+    """The update of a first layer whose inputs are active in many rows of the batch"""
+    rng = np.random.default_rng(width)
+    stack = _stack(rng, (300, width, 3), np.float32)
+    X = (rng.normal(size=(330, 300)) * (rng.random((330, 300)) < 0.3)).astype("f4")
+    X[:, 7] = 0
+    y = rng.integers(0, 3, 330)
+    results = []
+    for options in ({"mode": "sparse"}, {"mode": "dense"}, {"n_threads": 2}):
+        network = SparseNetwork(stack, rule, **options)
+        network.bind(sp.csr_array(X) if sparse else X, y)
+        for n_rows in (330, 64, 65, 130):
+            network.step(np.arange(n_rows))
+        results.append(network.stack())
+    assert results[0] == results[1] == results[2]
+    reference = ReferenceNetwork(stack.astype("f8"), rule)
+    reference.bind(X.astype("f8"), y)
+    for n_rows in (330, 64, 65, 130):
+        reference.step(np.arange(n_rows))
+    ours, theirs = results[0].layers[0].W, reference.stack().layers[0].W
+    assert np.mean(np.abs(ours - theirs) > 1e-4) < 1e-3  # Adam may turn at a kink
+
+
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense input", "CSR"])
 @pytest.mark.parametrize("activation", CATALOGUE)
 def test_every_activation_trains_as_the_reference_does(activation, sparse):

@@ -139,9 +139,11 @@ def _per_product(
         for c in _time_passes(level, dtype, mode, n_rows, density, n_units, repeats)
         if c.direction == direction
     )
-    n_inputs = n_rows * n_units if mode == "dense" else choice.n_nonzero
-    products = n_inputs * n_units * (2 if direction == "backward" else 1)
-    return float(choice.measured_ns / products)
+    products = n_units * (2 if direction == "backward" else 1)
+    if mode == "dense":
+        return float(choice.measured_ns / (n_rows * n_units * products))
+    of_units = choice.measured_ns / choice.n_nonzero - shipped_costs(level).per_nonzero
+    return float(max(of_units, 0.0) / products)
 
 
 def _time_passes(

@@ -119,36 +119,50 @@ inline void accumulate_product(const T* a, std::int64_t a_row, std::int64_t a_st
   }
 }
 
-// g[m, n] += e[m] . w[n] over `width` columns; even and odd blocks are summed apart, as in backward_sparse.
+// The micro-tile of dot products is made of native registers: blocks would leave too few sums for a narrow one.
+constexpr int kDotRows = HARDZERO_REGISTERS >= 32 ? 6 : 4;
+constexpr int kDotInputs = HARDZERO_REGISTERS >= 32 ? 4 : 3;
+
+// g[m, n] += e[m] . w[n] over `width` columns; even and odd blocks are summed apart, as in backward_sparse. One native
+// register of a pair of blocks after the other passes over all columns, so that its sums stay in the register file.
 template <int M, int N, class T>
 HARDZERO_INLINE void micro_dots(const T* e, std::int64_t e_row, const T* w, std::int64_t w_row, std::int64_t width, T* g,
                                 std::int64_t g_row) {
-  Block<T> s[2][M][N];
-  for (int m = 0; m < M; ++m)
-    for (int n = 0; n < N; ++n) s[0][m][n] = s[1][m][n] = zero<T>();
-  const auto add_block = [&](Block<T>(&to)[M][N], std::int64_t c) {
-    Block<T> d[M];
-    for (int m = 0; m < M; ++m) d[m] = load(e + m * e_row + c);
-    for (int n = 0; n < N; ++n) {
-      const Block<T> v = load(w + n * w_row + c);
-      for (int m = 0; m < M; ++m) to[m][n] = fma(d[m], v, to[m][n]);
+  using Part = typename Native<T>::Type;
+  if (width == kLanes<T>) {  // as in a last layer of few classes
+    Block<T> v[N], product[N];
+    for (int n = 0; n < N; ++n) v[n] = load(w + n * w_row);
+    for (int m = 0; m < M; ++m) {
+      const Block<T> d = load(e + m * e_row);
+      for (int n = 0; n < N; ++n) product[n] = mul(d, v[n]);
+      add_sums(product, g + m * g_row);
     }
-  };
-  std::int64_t c = 0;
-  for (; c + 2 * kLanes<T> <= width; c += 2 * kLanes<T>) {
-    add_block(s[0], c);
-    add_block(s[1], c + kLanes<T>);
+    return;
   }
-  if (c < width) add_block(s[0], c);
-  for (int n = 0; n < N; ++n) {
-    Block<T> both[M];
-    for (int m = 0; m < M; ++m) both[m] = add(s[0][m][n], s[1][m][n]);
-    add_sums(both, g + n, g_row);
+  constexpr std::int64_t lanes = kLanes<T> / kParts;
+  Part sums[2 * kParts][M][N];
+  for (int part = 0; part < 2 * kParts; ++part) {
+    Part s[M][N];
+    for (int m = 0; m < M; ++m)
+      for (int n = 0; n < N; ++n) s[m][n] = Part{};
+    for (std::int64_t c = part * lanes; c < width; c += 2 * kLanes<T>) {
+      Part v[N];
+      for (int n = 0; n < N; ++n) v[n] = load_part(w + n * w_row + c);
+      for (int m = 0; m < M; ++m) {
+        const Part d = load_part(e + m * e_row + c);
+        for (int n = 0; n < N; ++n) s[m][n] = fma_part(d, v[n], s[m][n]);
+      }
+    }
+    for (int m = 0; m < M; ++m)
+      for (int n = 0; n < N; ++n) sums[part][m][n] = s[m][n];
+  }
+  for (int m = 0; m < M; ++m) {
+    Block<T> both[N];
+    for (int n = 0; n < N; ++n)
+      for (int i = 0; i < kParts; ++i) both[n].part[i] = sums[i][m][n] + sums[kParts + i][m][n];
+    add_sums(both, g + m * g_row);
   }
 }
-
-constexpr int kDotRows = kFileBlocks >= 32 ? 4 : kFileBlocks >= 8 ? 2 : 1;
-constexpr int kDotInputs = kAccumulators / kDotRows / 2 > 0 ? kAccumulators / kDotRows / 2 : 1;
 
 template <int N, class T>
 HARDZERO_INLINE void dots_rows(int m, const T* e, std::int64_t e_row, const T* w, std::int64_t w_row, std::int64_t width,
@@ -156,30 +170,31 @@ HARDZERO_INLINE void dots_rows(int m, const T* e, std::int64_t e_row, const T* w
   switch (m) {
     case 1: return micro_dots<1, N>(e, e_row, w, w_row, width, g, g_row);
     case 2: return micro_dots<2, N>(e, e_row, w, w_row, width, g, g_row);
-#if defined(__AVX512F__)
     case 3: return micro_dots<3, N>(e, e_row, w, w_row, width, g, g_row);
     case 4: return micro_dots<4, N>(e, e_row, w, w_row, width, g, g_row);
+#if HARDZERO_REGISTERS >= 32
+    case 5: return micro_dots<5, N>(e, e_row, w, w_row, width, g, g_row);
+    case 6: return micro_dots<6, N>(e, e_row, w, w_row, width, g, g_row);
 #endif
     default: return;
   }
 }
 
-// g[b, j] += sum_c e[b, c] W[j, c] for all rows b and the inputs [first, last): few enough that their rows of W stay in the
-// second-level cache, and pass by the rows of e, a few of which stay in the first.
+// g[b, j] += sum_c e[b, c] W[j, c] for all rows b, the inputs [first, last) and `width` columns, at most kReach of them. So
+// few inputs that their rows of W stay in the second-level cache pass by the rows of e, a few of which stay in the first.
 template <class T>
-inline void deltas_dense(const T* W, std::int64_t stride, const T* e, std::int64_t e_stride, T* g, std::int64_t g_stride,
-                         int n_rows, int first, int last) {
-  for (std::int64_t c = 0; c < stride; c += kReach<T>) {
-    const std::int64_t width = smaller<std::int64_t>(kReach<T>, stride - c);
-    for (int b = 0; b < n_rows; b += kDotRows) {
-      const int m = smaller(kDotRows, n_rows - b);
-      const T* eb = e + b * e_stride + c;
-      T* to = g + b * g_stride;
-      int j = first;
-      for (; j + kDotInputs <= last; j += kDotInputs)
-        dots_rows<kDotInputs>(m, eb, e_stride, W + j * stride + c, stride, width, to + j, g_stride);
-      for (; j < last; ++j) dots_rows<1>(m, eb, e_stride, W + j * stride + c, stride, width, to + j, g_stride);
-    }
+inline void deltas_dense(const T* W, std::int64_t stride, const T* e, std::int64_t e_stride, std::int64_t width, T* g,
+                         std::int64_t g_stride, int n_rows, int first, int last) {
+  const int n_tiles = (n_rows + kDotRows - 1) / kDotRows;
+  const int tall = n_tiles == 0 ? 1 : (n_rows + n_tiles - 1) / n_tiles;
+  for (int b = 0; b < n_rows; b += tall) {
+    const int m = smaller(tall, n_rows - b);
+    const T* eb = e + b * e_stride;
+    T* to = g + b * g_stride;
+    int j = first;
+    for (; j + kDotInputs <= last; j += kDotInputs)
+      dots_rows<kDotInputs>(m, eb, e_stride, W + j * stride, stride, width, to + j, g_stride);
+    for (; j < last; ++j) dots_rows<1>(m, eb, e_stride, W + j * stride, stride, width, to + j, g_stride);
   }
 }
 

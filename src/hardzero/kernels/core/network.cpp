@@ -442,6 +442,9 @@ class Engine final : public hardzero::Network<T> {
       level.columns.n = level.rows.count[0];
       level.columns.input = const_cast<std::int32_t*>(level.rows.index[0]);
       for (int k = 0; k < level.columns.n; ++k) level.stamp[level.columns.input[k]] = batch_;
+    } else if (level.is_dense && skip_zeros_ && level.may_skip) {
+      counts_.reserve(level.n);
+      find_active_inputs(level.h.get(), level.stride, n_rows_, level.n, batch_, counts_.get(), level.columns);
     } else {
       find_active_inputs(level.rows, n_rows_, batch_, level.columns);
     }
@@ -550,7 +553,7 @@ class Engine final : public hardzero::Network<T> {
     if (kernel == kDense) {
       fill_dense(in);
       if (!is_direct())
-        for (int t = 0; t < n_threads_; ++t) scratch_[t].gradient.reserve((kGradientRows + 1) * layer.stride);
+        for (int t = 0; t < n_threads_; ++t) scratch_[t].gradient.reserve((kGradientRows + 1) * smaller<std::int64_t>(kReach<T>, layer.stride));
       const int n_chunks = n_threads_ == 1 ? (in.n + kGradientRows - 1) / kGradientRows
                                            : larger(chunks_of(in.n, 16), (in.n + kGradientRows - 1) / kGradientRows);
       parallel(n_chunks, [&](int chunk, int thread) {
@@ -606,6 +609,7 @@ class Engine final : public hardzero::Network<T> {
 
   struct Scratch {
     Buffer<T> packed, gradient, waiting;
+    Buffer<std::int64_t> cut;
   };
 
   void backward_listed(Layer<T>& layer, Level<T>& in, Level<T>& out, T* g, int first, int last, Scratch& scratch) {
@@ -614,6 +618,10 @@ class Engine final : public hardzero::Network<T> {
       if (g) {
         backward_sparse<true, T>(W, layer.stride, out.e.get(), out.stride, in.columns, n_rows_, g, in.stride, first, last,
                                  scratch.waiting.get(), update);
+      } else if (in.n_nonzero > static_cast<std::int64_t>(kVisit) * in.columns.n) {
+        scratch.cut.reserve(kTogether * (n_rows_ / kPanelRows + 3));
+        update_listed<T>(W, layer.stride, out.e.get(), out.stride, in.columns, n_rows_, first, last, scratch.waiting.get(),
+                         scratch.cut.get(), update);
       } else {
         backward_sparse<false, T>(W, layer.stride, out.e.get(), out.stride, in.columns, n_rows_, g, in.stride, first, last,
                                   scratch.waiting.get(), update);
@@ -633,33 +641,47 @@ class Engine final : public hardzero::Network<T> {
     return {layer.W.get(), layer.stride, static_cast<T>(-rule_.learning_rate * rule_.l2)};
   }
 
+  // Rows [first, last) of W, in stretches of columns that stay in the second-level cache between deltas and update.
   void backward_dense(Layer<T>& layer, Level<T>& in, Level<T>& out, T* g, int first, int last, Scratch& scratch) {
-    const int n_blocks = static_cast<int>(layer.stride / kLanes<T>);
-    if (g) deltas_dense<T>(layer.W.get(), layer.stride, out.e.get(), out.stride, g, in.stride, n_rows_, first, last);
-    const auto products = [&](auto adds_last, T* to) {
-      accumulate_product<decltype(adds_last)::value, T>(in.h.get() + first, 1, in.stride, out.e.get(), out.stride, to,
-                                                        layer.stride, last - first, n_rows_, 0, n_blocks,
-                                                        scratch.packed.get());
-    };
-    if (is_direct()) return products(Flag<true>{}, layer.W.get() + first * layer.stride);
-    const auto run = [&](const auto& update) {
-      T* sums = scratch.gradient.get();
-      for (int j = first; j < last; ++j)
-        for (std::int64_t c = 0; c < layer.stride; c += kLanes<T>)
-          store(sums + (j - first) * layer.stride + c, update(j).get(c, load(update.W + j * layer.stride + c)));
-      products(Flag<false>{}, sums);
-      for (int j = first; j < last; ++j) {
-        if (is_lazy() && in.columns.stamp[j] != batch_) continue;  // an idle row waits, as in the sparse kernel
-        const T* row = sums + (j - first) * layer.stride;
-        for (std::int64_t c = 0; c < layer.stride; c += kLanes<T>) update(j).put(c, load(row + c));
+    for (std::int64_t from = 0; from < layer.stride; from += kReach<T>) {
+      const std::int64_t to = smaller(from + kReach<T>, layer.stride);
+      if (g)
+        deltas_dense<T>(layer.W.get() + from, layer.stride, out.e.get() + from, out.stride, to - from, g, in.stride, n_rows_,
+                        first, last);
+      if (is_direct()) {
+        add_products<true>(in, out, layer.W.get() + first * layer.stride + from, layer.stride, first, last, from, to,
+                           scratch);
+      } else if (rule_.kind != kPlain) {
+        update_dense(moments_, layer, in, out, first, last, from, to, scratch);
+      } else if (rule_.l2 != 0) {
+        update_dense(plain_update<true>(layer), layer, in, out, first, last, from, to, scratch);
+      } else {
+        update_dense(plain_update<false>(layer), layer, in, out, first, last, from, to, scratch);
       }
-    };
-    if (rule_.kind != kPlain) {
-      run(moments_);
-    } else if (rule_.l2 != 0) {
-      run(plain_update<true>(layer));
-    } else {
-      run(plain_update<false>(layer));
+    }
+  }
+
+  // sums[j - first, c - from] += sum_b h[b, j] e[b, c].
+  template <bool adds_last>
+  void add_products(Level<T>& in, Level<T>& out, T* sums, std::int64_t sums_stride, int first, int last,
+                    std::int64_t from, std::int64_t to, Scratch& scratch) {
+    accumulate_product<adds_last, T>(in.h.get() + first, 1, in.stride, out.e.get() + from, out.stride, sums, sums_stride,
+                                     last - first, n_rows_, 0, static_cast<int>((to - from) / kLanes<T>),
+                                     scratch.packed.get());
+  }
+
+  template <class Update>
+  void update_dense(const Update& update, Layer<T>& layer, Level<T>& in, Level<T>& out, int first, int last,
+                    std::int64_t from, std::int64_t to, Scratch& scratch) {
+    T* sums = scratch.gradient.get();
+    const std::int64_t width = to - from;
+    for (int j = first; j < last; ++j)
+      for (std::int64_t c = from; c < to; c += kLanes<T>)
+        store(sums + (j - first) * width + c - from, update(j).get(c, load(layer.W.get() + j * layer.stride + c)));
+    add_products<false>(in, out, sums, width, first, last, from, to, scratch);
+    for (int j = first; j < last; ++j) {
+      if (is_lazy() && in.columns.stamp[j] != batch_) continue;  // an idle row waits, as in the sparse kernel
+      for (std::int64_t c = from; c < to; c += kLanes<T>) update(j).put(c, load(sums + (j - first) * width + c - from));
     }
   }
 
@@ -751,8 +773,7 @@ class Engine final : public hardzero::Network<T> {
     const double density = larger(nonzero, 1.0) / (rows * inputs);
     const double thickness = larger(0.0, smaller(1.0, std::log(density / 0.1) * 0.62133493455961186));
     const double product = tenth + thickness * (half - tenth);
-    const double sparse = nonzero * (units * products * product + (backward ? costs_.list_entry : 0)) +
-                          active * units * weight;
+    const double sparse = nonzero * (units * products * product + costs_.per_nonzero) + active * units * weight;
     const double dense = rows * inputs * units * products * at_size(costs.dense) + inputs * units * weight;
     const int kernel = mode_ != kAuto ? mode_ : dense < sparse ? kDense : kSparse;
     layers_[l].choice[backward] = {kernel,  n_rows_, in.n_nonzero, static_cast<int>(active), sparse, dense, 0};
@@ -841,7 +862,7 @@ class Engine final : public hardzero::Network<T> {
   Buffer<T> share_, vector_, slope_gradient_;
   Scratch* scratch_ = nullptr;
   int n_scratch_ = 0;
-  Buffer<std::int32_t> cut_;
+  Buffer<std::int32_t> cut_, counts_;
   Buffer<Idle> idle_;
   int n_idle_ = 0;
 };

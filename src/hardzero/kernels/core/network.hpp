@@ -43,7 +43,7 @@ struct Costs {
   PassCosts forward;
   PassCosts backward;
   double cache_bytes;
-  double list_entry;  // putting one non-zero into the column lists
+  double per_nonzero;  // what a non-zero costs however few the units
 };
 
 // The last choice made for a pass of a layer, and what it rested on.

@@ -59,10 +59,15 @@ struct Block {
 };
 
 template <class T>
+HARDZERO_INLINE typename Native<T>::Type load_part(const T* p) {
+  return *reinterpret_cast<const typename Native<T>::Loose*>(p);
+}
+
+template <class T>
 HARDZERO_INLINE Block<T> load(const T* p) {
   constexpr int n = HARDZERO_NATIVE_BYTES / sizeof(T);
   Block<T> r;
-  for (int i = 0; i < kParts; ++i) r.part[i] = *reinterpret_cast<const typename Native<T>::Loose*>(p + i * n);
+  for (int i = 0; i < kParts; ++i) r.part[i] = load_part(p + i * n);
   return r;
 }
 
@@ -134,34 +139,45 @@ HARDZERO_INLINE T sum(const Block<T>& a) {
   } else {
     return _mm512_reduce_add_pd(a.part[0]);
   }
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) {
+    const __m256 eight = a.part[0] + a.part[1];
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  } else {
+    const __m256d four = a.part[0] + a.part[1];
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+  }
 #else
-  alignas(64) T lane[kLanes<T>];
-  store(lane, a);
-  for (int half = kLanes<T> / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
+  Block<T> r = a;
+  for (int half = kParts / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) r.part[i] += r.part[i + half];
+  for (int half = kLanes<T> / kParts / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) r.part[0][i] += r.part[0][i + half];
+  return r.part[0][0];
 #endif
 }
 
-// to[m * step] += sum(s[m]): four at a time they share their last additions, in the same order.
-template <int M, class T>
-HARDZERO_INLINE void add_sums(const Block<T> (&s)[M], T* to, std::int64_t step) {
+// to[n] += sum(s[n]): four at a time they share their additions, in the same order.
+template <int N, class T>
+HARDZERO_INLINE void add_sums(const Block<T> (&s)[N], T* to) {
 #if defined(__AVX512F__)
-  if constexpr (M == 4 && sizeof(T) == 4) {
-    __m128 quarter[4];
-    for (int m = 0; m < 4; ++m) {
-      const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(s[m].part[0]), _mm512_extractf32x8_ps(s[m].part[0], 1));
-      quarter[m] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    }
-    const __m128 ab = _mm_add_ps(_mm_movelh_ps(quarter[0], quarter[1]), _mm_movehl_ps(quarter[1], quarter[0]));
-    const __m128 cd = _mm_add_ps(_mm_movelh_ps(quarter[2], quarter[3]), _mm_movehl_ps(quarter[3], quarter[2]));
-    alignas(16) float all[4];
-    _mm_store_ps(all, _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd)));
-    for (int m = 0; m < 4; ++m) to[m * step] += all[m];
+  if constexpr (N == 4 && sizeof(T) == 4) {
+    const auto halves = [](__m512 a, __m512 b) {
+      return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    };
+    const __m512 ab = halves(s[0].part[0], s[1].part[0]), cd = halves(s[2].part[0], s[3].part[0]);
+    __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    four = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
+    four = _mm512_add_ps(four, _mm512_permute_ps(four, 0xb1));
+    const __m512 sums = _mm512_maskz_compress_ps(0x1111, four);
+    _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), _mm512_castps512_ps128(sums)));
     return;
   }
 #endif
-  for (int m = 0; m < M; ++m) to[m * step] += sum(s[m]);
+  for (int n = 0; n < N; ++n) to[n] += sum(s[n]);
 }
 
 template <class N>

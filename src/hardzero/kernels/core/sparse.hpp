@@ -61,8 +61,26 @@ HARDZERO_INLINE int compress(const T* x, int n, std::int32_t* index, T* value) {
   return count;
 }
 
-// Finds the active inputs of a batch and how many rows each is active in: the first half of a transposition. Without
-// branches: whether an input was seen before is what no processor can predict.
+// Finds the active inputs of a batch and how many rows each is active in: the first half of a transposition.
+template <class T>
+inline void find_active_inputs(const T* h, std::int64_t h_stride, int n_rows, int n, std::int64_t batch, std::int32_t* counts,
+                               ColumnLists<T>& columns) {
+  std::memset(counts, 0, sizeof(std::int32_t) * static_cast<std::size_t>(n));
+  for (int b = 0; b < n_rows; ++b)
+    for (int j = 0; j < n; ++j) counts[j] += h[b * h_stride + j] != T(0);
+  std::int32_t s = 0;
+  for (int j = 0; j < n; ++j) {
+    const bool is_active = counts[j] > 0;
+    columns.input[s] = j;
+    columns.next[s] = counts[j];
+    columns.slot[j] = s;
+    columns.stamp[j] = is_active ? batch : columns.stamp[j];
+    s += is_active;
+  }
+  columns.n = s;
+}
+
+// The same from lists. Without branches: whether an input was seen before is what no processor can predict.
 template <class T>
 inline void find_active_inputs(const RowLists<T>& rows, int n_rows, std::int64_t batch, ColumnLists<T>& columns) {
   std::int32_t n = 0;
@@ -111,15 +129,15 @@ HARDZERO_INLINE void gather(const T* W, std::int64_t stride, const std::int32_t*
   for (int z = 0; z < N; ++z) store(y + z * kLanes<T>, a[z]);
 }
 
-template <class T>
+// Blocks of y that stay in registers while a row's non-zeros pass.
+constexpr int kTile = kFileBlocks >= 32 ? 8 : kFileBlocks / 2;
+
+template <int N = 1, class T>
 HARDZERO_INLINE void gather_tile(int n_blocks, const T* W, std::int64_t stride, const std::int32_t* index, const T* value,
                                  int count, T* y) {
-  switch (n_blocks) {
-    case 1: return gather<1>(W, stride, index, value, count, y);
-    case 2: return gather<2>(W, stride, index, value, count, y);
-    case 4: return gather<4>(W, stride, index, value, count, y);
-    default: return gather<8>(W, stride, index, value, count, y);
-  }
+  if constexpr (N < kTile)
+    if (n_blocks > N) return gather_tile<N + 1>(n_blocks, W, stride, index, value, count, y);
+  gather<N>(W, stride, index, value, count, y);
 }
 
 // Inputs of one panel: about `few` active ones a row, and not so many rows of W that a tile of them leaves the first-level
@@ -152,23 +170,23 @@ constexpr int kForwardBatch = 256;
 template <class T>
 inline void forward_sparse(const T* W, std::int64_t stride, const T* bias, const RowLists<T>& x, int n_rows,
                            const std::int32_t* cut, int n_panels, T* y, std::int64_t y_stride, int first, int last) {
-  constexpr int widest = kFileBlocks / 4 > 1 ? kFileBlocks / 4 : 1;
+  const int n_tiles = (last - first + kTile - 1) / kTile;
   for (int top = 0; top < n_rows; top += kForwardBatch) {
     const int bottom = smaller(top + kForwardBatch, n_rows);
-    for (int at = first, n; at < last; at += n) {
-      n = widest;
-      while (n > last - at) n /= 2;
+    for (int tile = 0; tile < n_tiles; ++tile) {
+      const int at = first + (last - first) * tile / n_tiles, n = first + (last - first) * (tile + 1) / n_tiles - at;
       const std::int64_t c = static_cast<std::int64_t>(at) * kLanes<T>;
       for (int b = top; b < bottom; ++b)
         for (int z = 0; z < n; ++z)  // + 0 makes -0 to +0, so that a sum can't tell whether zeros were added
           store(y + b * y_stride + c + z * kLanes<T>, add(load(bias + c + z * kLanes<T>), zero<T>()));
-      for (int p = 0; p < n_panels; ++p)
+      for (int p = 0; p < n_panels; ++p) {
         for (int b = top; b < bottom; ++b) {
           const std::int32_t* ends = cut + static_cast<std::int64_t>(b) * (n_panels + 1) + p;
           const int from = ends[0], count = ends[1] - from;
           if (count > 0)
             gather_tile(n, W + c, stride, x.index[b] + from, x.value[b] + from, count, y + b * y_stride + c);
         }
+      }
     }
   }
 }
@@ -252,6 +270,54 @@ struct WaitingSum {
 constexpr std::int64_t kDeltaBytes = 512 << 10;
 // In that case, rows of W and rows of the batch that meet at a time.
 constexpr int kMeet = 64;
+
+// Rows of the batch and rows of W that meet in update_listed at a time: of both, a tile stays in the first-level cache.
+constexpr int kPanelRows = 64;
+constexpr int kTogether = 256;
+
+// The update alone, for a first layer, which hands no deltas down: row j of W is updated by sum_b x[b, j] e[b, :] for the
+// active inputs [first, last). As forward_sparse, with e in the place of W. `sums` is scratch of kTogether x kTile blocks,
+// `cut` of kTogether.
+template <class T, class Update>
+inline void update_listed(const T* W, std::int64_t stride, const T* e, std::int64_t e_stride, const ColumnLists<T>& x,
+                          int n_rows, int first, int last, T* sums, std::int64_t* cut, const Update& update) {
+  const int n_blocks = static_cast<int>(stride / kLanes<T>), n_tiles = (n_blocks + kTile - 1) / kTile;
+  const int n_panels = (n_rows + kPanelRows - 1) / kPanelRows;
+  for (int top = first; top < last; top += kTogether) {
+    const int bottom = smaller(top + kTogether, last);
+    for (int s = top; s < bottom; ++s) {
+      std::int64_t k = x.start[s];
+      std::int64_t* at = cut + static_cast<std::int64_t>(s - top) * (n_panels + 1);
+      *at++ = k;
+      for (int p = 1; p < n_panels; ++p) {
+        while (k < x.start[s + 1] && x.row[k] < n_rows * p / n_panels) ++k;
+        *at++ = k;
+      }
+      *at = x.start[s + 1];
+    }
+    for (int tile = 0; tile < n_tiles; ++tile) {
+      const int n = n_blocks * (tile + 1) / n_tiles - n_blocks * tile / n_tiles;
+      const std::int64_t from = n_blocks * tile / n_tiles * kLanes<T>, to = from + n * kLanes<T>;
+      for (int s = top; s < bottom; ++s) {
+        const auto row = update(x.input[s]);
+        for (std::int64_t c = from; c < to; c += kLanes<T>)
+          store(sums + (s - top) * kTile * kLanes<T> + c - from, row.get(c, load(W + x.input[s] * stride + c)));
+      }
+      for (int p = 0; p < n_panels; ++p)
+        for (int s = top; s < bottom; ++s) {
+          const std::int64_t* ends = cut + static_cast<std::int64_t>(s - top) * (n_panels + 1) + p;
+          const int count = static_cast<int>(ends[1] - ends[0]);
+          if (count > 0)
+            gather_tile(n, e + from, e_stride, x.row + ends[0], x.value + ends[0], count, sums + (s - top) * kTile * kLanes<T>);
+        }
+      for (int s = top; s < bottom; ++s) {
+        const auto row = update(x.input[s]);
+        for (std::int64_t c = from; c < to; c += kLanes<T>)
+          row.put(c, load(sums + (s - top) * kTile * kLanes<T> + c - from));
+      }
+    }
+  }
+}
 
 // Backward pass of the active inputs [first, last) in one pass over W: deltas g[b, j] += sum_c e[b, c] W[j, c] for active j
 // (if `dots`), and the update of row j of W by sum_b x[b, j] e[b, :].
