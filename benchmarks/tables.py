@@ -4,7 +4,8 @@ A table stands between the lines ``<!-- table:NAME -->`` and ``<!-- /table -->``
 script rewrites what is between them, so no number is typed by hand. Names:
 
 * ``training_step:TASK`` and ``inference:TASK``, with ``:N`` for N threads;
-* ``never_lose`` (``:N``), ``memory``, ``mnist``;
+* ``never_lose`` (``:N``), ``memory``, ``mnist``, ``wide_sparse``;
+* ``tabular`` (scores), ``tabular:seconds``, ``tabular:verdict`` (sentences);
 * ``machine:SCRIPT``, one sentence on where a result was taken.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +22,8 @@ from typing import Any
 
 import machine
 import mnist
-from racing import RESULTS, record_ratio
+import tabular
+from racing import RESULTS, record_ratio, spread
 
 MARKED = re.compile(
     r"(?P<start><!-- table:(?P<name>[\w:.-]+) -->\n)"
@@ -186,6 +189,64 @@ def mnist_table(script: str) -> str:
     return _markdown([*header, "rate", "best epoch", "CPU minutes"], rows)
 
 
+def tabular_table(script: str, detail: str = "scores") -> str:
+    """Scores or seconds of all estimators on all data sets, or who wins where."""
+    details = {
+        "scores": _tabular_scores,
+        "seconds": _tabular_seconds,
+        "verdict": _tabular_verdict,
+    }
+    if detail not in details:
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: {', '.join(details)}."
+        )
+    found: dict[str, dict[str, Record]] = {name: {} for name in tabular.SOURCES}
+    for record in _read(script)["records"]:
+        found[record["dataset"]][record["contender"]] = record
+    return details[detail]({name: of for name, of in found.items() if of})
+
+
+def wide_sparse_table(script: str) -> str:
+    """Seconds an epoch, peak memory and accuracy by solver, with ratios to hardzero."""
+    records = _read(script)["records"]
+    names = list(dict.fromkeys(record["contender"] for record in records))
+    solvers = list(dict.fromkeys(record["solver"] for record in records))
+    rows = []
+    for solver in solvers:
+        found = {
+            name: [
+                record
+                for record in records
+                if (record["contender"], record["solver"]) == (name, solver)
+            ]
+            for name in names
+        }
+        base = _wide_sparse_numbers(found["hardzero"])
+        for name, runs in found.items():
+            reasons = [run["absent"] for run in runs if run["absent"] is not None]
+            if reasons or not runs:
+                rows.append(
+                    [solver, name, *reasons[:1], *[""] * (5 - len(reasons[:1]))]
+                )
+                continue
+            seconds, q1, q3, peak, accuracy = _wide_sparse_numbers(runs)
+            is_base = name == "hardzero"
+            rows.append(
+                [
+                    solver,
+                    name,
+                    f"{_three_digits(seconds)} ({_three_digits(q1)} to "
+                    f"{_three_digits(q3)})",
+                    "" if is_base else _times(seconds / base[0]),
+                    f"{peak:.0f} MiB",
+                    "" if is_base else _times(peak / base[3]),
+                    f"{100 * accuracy:.1f} %",
+                ]
+            )
+    header = ["solver", "", "seconds an epoch", "ratio", "peak", "ratio", "accuracy"]
+    return _markdown(header, rows)
+
+
 def machine_sentence(_: str, script: str) -> str:
     """Processor, cores, versions, commit and date of a result."""
     content = _read(script)
@@ -208,6 +269,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "never_lose": never_lose_table,
     "memory": memory_table,
     "mnist": mnist_table,
+    "tabular": tabular_table,
+    "wide_sparse": wide_sparse_table,
     "machine": machine_sentence,
 }
 
@@ -222,6 +285,101 @@ def _race_cell(own: Record, shared: Record, clock: str) -> str:
     if found[0] == 1:  # the base itself
         return time
     return f"{time} ({'; '.join(ratios)})" if ratios else time
+
+
+def _tabular_scores(found: dict[str, dict[str, Record]]) -> str:
+    rows, absent = [], []
+    for dataset, records in found.items():
+        present = {n: r for n, r in records.items() if r["absent"] is None}
+        absent += [
+            f"{name} on {dataset} ({record['absent']})"
+            for name, record in records.items()
+            if name not in present
+        ]
+        if not present:
+            continue
+        means = {n: statistics.mean(r["scores"]) for n, r in present.items()}
+        size = next(present[n] for n in tabular.CONTENDERS if n in present)
+        row = [dataset, f"{size['n_train']:,} x {size['n_columns']:,}"]
+        for name in tabular.CONTENDERS:
+            cell = "" if name not in present else _score(present[name])
+            row.append(
+                f"**{cell}**" if means.get(name) == max(means.values()) else cell
+            )
+        row.append("")
+        if {"hardzero", "MLP"} <= present.keys():
+            ours, theirs = present["hardzero"], present["MLP"]
+            mean, error, verdict = tabular.difference(ours, theirs)
+            row[-1] = f"{_number(mean, ours, '+')} ± {_number(error, ours)}: {verdict}"
+        rows.append(row)
+    header = ["score", "trained on", *tabular.CONTENDERS, "hardzero less MLP"]
+    lines = [_markdown(header, rows)]
+    absent += [f"{name} (not here)" for name in tabular.SOURCES if name not in found]
+    if absent:
+        lines += ["", f"Not run: {'; '.join(absent)}."]
+    return "\n".join(lines)
+
+
+def _tabular_seconds(found: dict[str, dict[str, Record]]) -> str:
+    rows = []
+    for dataset, records in found.items():
+        cells = [
+            _three_digits(records[name]["cpu"]["median"])
+            if name in records and records[name]["absent"] is None
+            else ""
+            for name in tabular.CONTENDERS
+        ]
+        rows.append([dataset, *cells])
+    return _markdown(["CPU seconds of fit", *tabular.CONTENDERS], rows)
+
+
+def _tabular_verdict(found: dict[str, dict[str, Record]]) -> str:
+    """One sentence for each rival: where it is better, where worse, beyond noise."""
+    labels = {"MLP": "the MLP", "boosting": "boosting", "linear": "the linear model"}
+    lines = []
+    for rival in tabular.CONTENDERS[1:]:
+        where: dict[str, list[str]] = {"better": [], "worse": [], "same": []}
+        for dataset, records in found.items():
+            present = {n: r for n, r in records.items() if r["absent"] is None}
+            if {"hardzero", rival} <= present.keys():
+                ours, theirs = present["hardzero"], present[rival]
+                where[tabular.difference(ours, theirs)[2]].append(dataset)
+        lines.append(
+            f"* Beside {labels[rival]}, hardzero is worse on "
+            f"{', '.join(where['worse']) or 'none'}; better on "
+            f"{', '.join(where['better']) or 'none'}; the same within noise on "
+            f"{', '.join(where['same']) or 'none'}."
+        )
+    return "\n".join(lines)
+
+
+def _score(record: Record) -> str:
+    scores = record["scores"]
+    deviation = statistics.stdev(scores) if len(scores) > 1 else 0.0
+    mean = _number(statistics.mean(scores), record)
+    return f"{mean} ± {_number(deviation, record)}"
+
+
+def _number(value: float, record: Record, sign: str = "") -> str:
+    """Accuracy in percent, R2 as it is."""
+    if record["is_regression"]:
+        return f"{value:{sign}.3f}"
+    return f"{100 * value:{sign}.2f}"
+
+
+def _wide_sparse_numbers(runs: list[Record]) -> tuple[float, ...]:
+    """Seconds an epoch with quartiles, the largest peak, mean accuracy."""
+    runs = [run for run in runs if run["absent"] is None]
+    if not runs:
+        raise SystemExit("wide_sparse.json has no run of hardzero to compare with.")
+    seconds = spread([epoch for run in runs for epoch in run["epoch_seconds"]])
+    return (
+        seconds["median"],
+        seconds["q1"],
+        seconds["q3"],
+        max(run["peak_mib"] for run in runs),
+        statistics.mean(run["accuracy"] for run in runs),
+    )
 
 
 def _times(ratio: float) -> str:

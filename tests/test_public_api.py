@@ -16,14 +16,20 @@ PUBLIC = [
     "HardzeroError",
     "Layer",
     "ParameterError",
+    "RatingRegressor",
     "RectifierClassifier",
+    "RectifierRegressor",
     "RectifierStack",
     "StackModel",
     "activations",
     "datasets",
+    "from_sklearn",
+    "from_torch",
     "glorot2011",
     "load",
     "save",
+    "to_sklearn",
+    "to_torch",
 ]
 
 

@@ -50,7 +50,8 @@ def histories(draw):
         learning_rate=per_epoch(positive),
         best_epoch=draw(st.integers(1, n)) if n else 0,
         stopped=draw(st.sampled_from(["max_epochs", "early_stopping", "interrupted"])),
-        validation_loss=per_epoch(positive) if draw(st.booleans()) else (),
+        validation_loss=per_epoch(finite) if draw(st.booleans()) else (),
+        validation_score=per_epoch(finite) if draw(st.booleans()) else (),
     )
 
 
@@ -87,6 +88,23 @@ def test_summary():
     )
 
 
+def test_summary_has_the_score():
+    """The score that chose the best epoch stands in the summary."""
+    history = _history(validation_error=(), validation_score=(0.25, 0.5, 0.375))
+    assert (
+        repr(history)
+        .splitlines()[1]
+        .startswith("  best epoch 2: loss 1, validation score 0.5, sparsity")
+    )
+
+
+def test_json_of_version_1_is_read():
+    """Histories written before there were validation scores can still be read."""
+    old = json.loads(_history().to_json())
+    del old["validation_score"]
+    assert FitHistory.from_json(json.dumps({**old, "version": 1})) == _history()
+
+
 def test_summary_without_validation_and_hidden_layers():
     """What was not measured is not mentioned."""
     history = _history(
@@ -108,7 +126,7 @@ def test_interrupted_before_the_first_epoch_ended():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": (1.0,)}, "differ in number: .*'loss': 1.*only validation_error and"),
+        ({"loss": (1.0,)}, "differ in number: .*'loss': 1.*only validation_error, v"),
         ({"seconds": ()}, "differ in number"),
         ({"validation_error": (0.1,)}, "differ in number"),
         ({"best_epoch": 0}, "best_epoch is 0 but there are 3 epochs"),
@@ -117,6 +135,8 @@ def test_interrupted_before_the_first_epoch_ended():
         ({"validation_error": (0.5, 12.5, 0.25)}, "12.5, expected .* from 0 to 1"),
         ({"loss": (2.0, float("nan"), 1.0)}, "loss holds nan, expected finite"),
         ({"loss": (2.0, float("inf"), 1.0)}, "loss holds inf, expected finite"),
+        ({"validation_score": (0.1, 0.2)}, "differ in number"),
+        ({"validation_score": (0.1, 0.2, float("inf"))}, "validation_score holds inf"),
         ({"seconds": (-1.0, 2.0, 1.5)}, "seconds holds -1.0"),
         ({"learning_rate": (-0.1, 0.1, 0.1)}, "learning_rate holds -0.1"),
         ({"sparsity": ((0.5, 83.0),) * 3}, "sparsity holds 83.0, .* from 0 to 1"),
@@ -141,7 +161,7 @@ def _edit(**changes):
         ("[]", "the history has list, expected an object with"),
         ("{}", r"the history has \[\], expected"),
         (_edit(more=1), "the history has .*'more'"),
-        (_edit(version=2), "does not have version 1"),
+        (_edit(version=3), "does not have version 2"),
         (_edit(format="x"), "does not have format 'hardzero.fit_history'"),
         (_edit(loss=3), "the history is malformed"),
         (_edit(loss=["a", "b", "c"]), "the history is malformed"),

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
         ParameterError,
     )
     from hardzero.estimators.classifier import RectifierClassifier
+    from hardzero.estimators.rating import RatingRegressor
     from hardzero.estimators.recipes import glorot2011
+    from hardzero.estimators.regressor import RectifierRegressor
     from hardzero.results import FitHistory
+    from hardzero.serving.convert import from_sklearn, from_torch, to_sklearn, to_torch
     from hardzero.serving.files import load, save
     from hardzero.serving.model import StackModel
     from hardzero.stack import Layer, RectifierStack
@@ -32,14 +35,20 @@ __all__ = [
     "HardzeroError",
     "Layer",
     "ParameterError",
+    "RatingRegressor",
     "RectifierClassifier",
+    "RectifierRegressor",
     "RectifierStack",
     "StackModel",
     "activations",
     "datasets",
+    "from_sklearn",
+    "from_torch",
     "glorot2011",
     "load",
     "save",
+    "to_sklearn",
+    "to_torch",
 ]
 
 _MODULES = {"activations", "datasets"}
@@ -51,12 +60,18 @@ _HOMES = {
     "HardzeroError": "errors",
     "Layer": "stack",
     "ParameterError": "errors",
+    "RatingRegressor": "estimators.rating",
     "RectifierClassifier": "estimators.classifier",
+    "RectifierRegressor": "estimators.regressor",
     "RectifierStack": "stack",
     "StackModel": "serving.model",
+    "from_sklearn": "serving.convert",
+    "from_torch": "serving.convert",
     "glorot2011": "estimators.recipes",
     "load": "serving.files",
     "save": "serving.files",
+    "to_sklearn": "serving.convert",
+    "to_torch": "serving.convert",
 }
 
 

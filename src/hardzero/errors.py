@@ -4,6 +4,9 @@ The exceptions also derive from the built-in class that fits best, so that code 
 knows nothing about hardzero (``except ValueError``) still catches them.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "DataError",
     "DeadUnitWarning",
@@ -11,7 +14,11 @@ __all__ = [
     "HardzeroError",
     "NotBuiltError",
     "ParameterError",
+    "warn_user",
 ]
+
+# Packages between the line that a user wrote and the one that warns.
+_MACHINERY = frozenset({"hardzero", "sklearn", "joblib"})
 
 
 class HardzeroError(Exception):
@@ -66,3 +73,25 @@ class DivergenceError(HardzeroError, ArithmeticError):
 
 class DeadUnitWarning(UserWarning):
     """Many units of a hidden layer put out zero for every training row so far."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and point at the line of the user that led here.
+
+    That is the innermost one outside hardzero, scikit-learn and joblib.
+
+    Parameters
+    ----------
+    message : str
+        What happened and what to do about it.
+    category : type of Warning, default=UserWarning
+        Class of the warning.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and _package(frame.f_globals) in _MACHINERY:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(module: dict[str, object]) -> str:
+    return str(module.get("__name__", "")).partition(".")[0]

@@ -12,10 +12,10 @@ from hardzero.errors import DataError, ParameterError
 
 __all__ = ["FitHistory", "Stopped"]
 
-Stopped = Literal["max_epochs", "early_stopping", "interrupted"]
+Stopped = Literal["max_epochs", "early_stopping", "converged", "interrupted"]
 
 _STOPPED: Final[tuple[str, ...]] = get_args(Stopped)
-_OPTIONAL: Final = ("validation_error", "validation_loss")
+_OPTIONAL: Final = ("validation_error", "validation_loss", "validation_score")
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,11 +27,11 @@ class FitHistory:
     Parameters
     ----------
     loss : tuple of float
-        Mean loss over the training rows, each taken before the update that it was
-        used for; without penalties.
+        Weighted mean loss over the training rows, each taken before the update that it
+        was used for; without penalties.
     validation_error : tuple of float
-        Fraction of wrong validation rows after the epoch, in [0, 1]; empty if there
-        was no validation set.
+        Weighted fraction of wrong validation rows after the epoch, in [0, 1]; empty if
+        there was no validation set in one of the epochs, or nothing is classified.
     sparsity : tuple of tuple of float
         For each hidden layer the fraction of outputs that were exactly zero over the
         training rows of the epoch, in [0, 1].
@@ -44,11 +44,15 @@ class FitHistory:
         Learning rate in the epoch.
     best_epoch : int
         Epoch, counted from 1, whose weights were kept; 0 if no epoch was finished.
-    stopped : {"max_epochs", "early_stopping", "interrupted"}
+    stopped : {"max_epochs", "early_stopping", "converged", "interrupted"}
         Why training ended.
     validation_loss : tuple of float
-        Mean loss over the validation rows after the epoch, which decides between
-        epochs of equal validation error; empty if there was no validation set.
+        Weighted mean loss over the validation rows after the epoch, which decides
+        between epochs of equal validation error or score; empty if there was no
+        validation set in one of the epochs. What overflows is the largest float.
+    validation_score : tuple of float
+        Score of the validation rows after the epoch, the greater the better; empty if
+        there was no score in one of the epochs.
 
     Raises
     ------
@@ -84,6 +88,7 @@ class FitHistory:
     best_epoch: int
     stopped: Stopped
     validation_loss: tuple[float, ...] = ()
+    validation_score: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Make lists tuples, NumPy numbers Python's, and check."""
@@ -122,7 +127,8 @@ class FitHistory:
         Returns
         -------
         FitHistory
-            Equal to the one that was written.
+            Equal to the one that was written. JSON of version 1, which knew no
+            validation score, is read too.
 
         Raises
         ------
@@ -133,6 +139,8 @@ class FitHistory:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"the history is not JSON: {error}. {_REMEDY}") from error
+        if isinstance(content, dict) and content.get("version") == 1:
+            content = {"validation_score": [], **content, "version": 2}
         expected = {*_HEADER, *(field.name for field in fields(cls))}
         if not isinstance(content, dict) or content.keys() != expected:
             raise DataError(
@@ -142,8 +150,8 @@ class FitHistory:
         for key, value in _HEADER.items():
             if content.pop(key) != value:
                 raise DataError(
-                    f"the history does not have {key} {value!r}, the one that this "
-                    f"version reads. {_REMEDY}"
+                    f"the history does not have {key} {value!r}, which this version "
+                    f"reads. {_REMEDY}"
                 )
         try:
             return cls(**content)
@@ -160,6 +168,8 @@ class FitHistory:
         if n:
             i = self.best_epoch - 1
             parts = [f"loss {self.loss[i]:.4g}"]
+            if self.validation_score:
+                parts.append(f"validation score {self.validation_score[i]:.4g}")
             if self.validation_error:
                 parts.append(f"validation error {self.validation_error[i]:.4g}")
             if self.sparsity[i]:
@@ -182,7 +192,7 @@ class FitHistory:
         if set(lengths.values()) != {n}:
             raise ParameterError(
                 f"the entries per epoch differ in number: {lengths}. Give each the "
-                f"same number; only {' and '.join(_OPTIONAL)} may be empty instead."
+                f"same number; only {', '.join(_OPTIONAL)} may be empty instead."
             )
         if not (1 <= self.best_epoch <= n or self.best_epoch == n == 0):
             raise ParameterError(
@@ -201,7 +211,8 @@ class FitHistory:
             )
         _check_range("loss", self.loss, -math.inf, math.inf)
         _check_range("validation_error", self.validation_error, 0.0, 1.0)
-        _check_range("validation_loss", self.validation_loss, 0.0, math.inf)
+        _check_range("validation_loss", self.validation_loss, -math.inf, math.inf)
+        _check_range("validation_score", self.validation_score, -math.inf, math.inf)
         _check_range("seconds", self.seconds, 0.0, math.inf)
         _check_range("learning_rate", self.learning_rate, 0.0, math.inf)
         for shares, counts in zip(self.sparsity, self.dead_units, strict=True):
@@ -209,8 +220,8 @@ class FitHistory:
             _check_range("dead_units", counts, 0, math.inf)
 
 
-_HEADER: Final = {"format": "hardzero.fit_history", "version": 1}
-_REMEDY: Final = "Give the JSON that FitHistory.to_json of this version wrote."
+_HEADER: Final = {"format": "hardzero.fit_history", "version": 2}
+_REMEDY: Final = "Give the JSON that FitHistory.to_json wrote."
 
 
 def _rows(rows: Any, number: type) -> tuple[tuple[Any, ...], ...]:

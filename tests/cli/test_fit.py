@@ -27,6 +27,7 @@ def test_the_report_says_how_it_went(run, flowers, tmp_path):
         *("--threads", 1),
     )
     assert (code, err) == (0, "")
+    assert out.startswith("Task         classification\nTable")
     assert "120 rows, 2 features, 2 classes; scaling standard" in out
     assert "2 -> 12 -> 6 -> 2" in out
     assert "3 epochs in" in out
@@ -115,6 +116,65 @@ def test_ctrl_c_saves_the_best_weights_so_far(run, flowers, tmp_path, monkeypatc
     assert code == 130
     assert "interrupted" in out
     assert load(tmp_path / "m").stack.n_inputs == 2
+
+
+def test_numbers_are_predicted_as_numbers(run, tmp_path):
+    """Labels with many values are found to be amounts, which the report says."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (1e6 + 1e3 * X[:, 0]).round(2)
+    path, model = tmp_path / "t.csv", tmp_path / "m"
+    rows = np.column_stack([X, y]).tolist()
+    path.write_text("a,b,c,y\n" + "".join(f"{p},{q},{r},{s}\n" for p, q, r, s in rows))
+    command = ("fit", path, "--target", "y", "-o", model, "--threads", 1)
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    assert "Task         regression: the labels are numbers with 300 diff" in out
+    assert "to name classes by them, give --task classification\n" in out
+    assert "300 rows, 3 features; scaling standard" in out
+    loaded = load(model)
+    assert loaded.kind == "regressor"
+    assert np.std(loaded.predict(X) - y) < 200
+    assert "R² 0.9" in out
+
+
+def test_ratings(run, tmp_path):
+    """With --task rating the expected value of the classes is predicted."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.clip(np.rint(X[:, 0] + 3), 1, 5).astype(int)
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    command = ("fit", tmp_path / "t.npz", "-o", tmp_path / "m", "--threads", 1)
+    code, out, err = run(*command, "--task", "rating")
+    assert (code, err) == (0, "")
+    assert out.startswith("Task         rating\nTable        300 rows, 2 feat")
+    loaded = load(tmp_path / "m")
+    assert loaded.kind == "rating"
+    assert loaded.classes.tolist() == [1, 2, 3, 4, 5]
+    assert np.sqrt(np.mean((loaded.predict(X) - y) ** 2)) < 0.6
+    assert "(root mean square), R² 0." in out
+
+
+def test_one_class_is_an_error(run, tmp_path):
+    """There is nothing to learn from it, and probably it is the wrong column."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,k\n1,x\n2,x\n3,x\n")
+    code, out, err = run("fit", path, "--target", "k", "-o", tmp_path / "m")
+    assert (code, out) == (1, "")
+    assert "t.csv has the same label 'x' in each of its 3 rows, expected" in err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(("first", "line"), [(0, "from 0\n"), (1, "from 1; an index")])
+def test_the_report_says_from_where_a_sparse_table_counts(run, tmp_path, first, line):
+    """A column 0 that is empty by the numbering is no surprise then."""
+    path = tmp_path / "t.svm"
+    path.write_text(f"1 {first}:1 {first + 1}:2\n0 {first}:2 {first + 1}:1\n" * 20)
+    command = ("fit", path, "-o", tmp_path / "m", "--max-epochs", 1, "--threads", 1)
+    code, out, _ = run(*command)
+    assert code == 0
+    assert f"Indices      {line}" in out
+    assert load(tmp_path / "m").stack.n_inputs == first + 2
 
 
 def test_errors(run, flowers, tmp_path):

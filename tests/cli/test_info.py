@@ -1,9 +1,13 @@
-"""``hardzero info``: what a bug report needs."""
+"""``hardzero info``: what a model file holds, and what a bug report needs."""
 
 import json
 
+import numpy as np
+
 import hardzero
-from hardzero.cli.info import describe_installation
+from hardzero.cli.info import describe_installation, describe_model
+from hardzero.serving import StackModel, save
+from hardzero.stack import Layer, RectifierStack
 
 
 def test_lists_versions_instruction_set_and_threads(run):
@@ -25,3 +29,57 @@ def test_missing_packages_are_said_to_be_missing(run, monkeypatch):
     """A package that is not there does not stop the others from being listed."""
     monkeypatch.setattr("hardzero.cli.info._OPTIONAL", ("no-such-package",))
     assert "no-such-package  not installed\n" in run("info")[1]
+
+
+def test_a_model_is_described(run, model):
+    """Kind, sizes, classes, names and versions, one a line."""
+    code, out, err = run("info", model)
+    assert (code, err) == (0, "")
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    facts = {name: fact.strip() for name, fact in facts.items()}
+    assert facts["kind"] == "classifier"
+    assert facts["layer sizes"] == "2, 100, 2"
+    assert facts["activations"] == "rectifier, identity"
+    assert facts["output link"] == "softmax"
+    assert facts["parameters"] == "502"
+    assert facts["classes"] == "iris, rose"
+    assert facts["feature names"] == "length, width"
+    assert facts["file"] == str(model)
+    assert facts["file version"] == "2"
+    assert f"hardzero {hardzero.__version__}, numpy {np.__version__}" in out
+    assert "they depend on the rows" in facts["exact zeros"]
+
+
+def test_a_model_is_described_to_programs(run, tmp_path):
+    """``--json`` has every class; other lists are cut only for people."""
+    layers = (
+        Layer(np.eye(2, 30), np.zeros(30), "tanh", signs=[1, -1] * 15),
+        Layer(np.eye(30), np.zeros(30), "identity"),
+    )
+    path = tmp_path / "m"
+    save(StackModel(RectifierStack(layers, "softmax"), range(30)), path)
+    found = json.loads(run("info", path, "--json")[1])
+    assert found == describe_model(path)
+    assert found["classes"] == list(range(30))
+    assert found["negative signs"] == [15, 0]
+    assert found["feature names"] is None
+    out = run("info", path)[1]
+    assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... (30 in all)" in out
+    assert "feature names   none" in out
+
+
+def test_a_regressor_has_no_classes(run, tmp_path):
+    """It says so."""
+    save(
+        StackModel(RectifierStack((Layer([[1.0]], [0.0], "identity"),))), tmp_path / "m"
+    )
+    out = run("info", tmp_path / "m")[1]
+    assert "regressor" in out
+    assert "classes         none" in out
+
+
+def test_what_is_no_model(run, flowers):
+    """The error names the file."""
+    code, out, err = run("info", flowers)
+    assert (code, out) == (1, "")
+    assert "flowers.csv is not a sound model file" in err

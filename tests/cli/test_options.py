@@ -5,14 +5,12 @@ import argparse
 import pytest
 
 from hardzero.cli.options import (
-    MOST_THREADS,
-    count_threads,
+    add_threads,
     output_path,
     positive,
     sizes,
     threads,
 )
-from hardzero.kernels.network import MAX_THREADS
 
 
 def test_numbers():
@@ -49,7 +47,9 @@ def test_output_path(tmp_path):
         output_path(str(tmp_path))
 
 
-def test_count_threads():
-    """What is asked for, else as many as there are processors for this process."""
-    assert count_threads(3) == 3
-    assert 1 <= count_threads(None) <= MOST_THREADS == MAX_THREADS
+def test_all_processors_by_default():
+    """A number of threads need not be given."""
+    parser = argparse.ArgumentParser()
+    add_threads(parser)
+    assert parser.parse_args([]).threads == -1
+    assert parser.parse_args(["--threads", "3"]).threads == 3

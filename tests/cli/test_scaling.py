@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardzero.cli.scaling import Scaling
+from hardzero.cli.scaling import Scaling, ignore_empty_columns
 from hardzero.errors import DataError
 from hardzero.stack import Layer, RectifierStack
 
@@ -144,3 +144,16 @@ def test_weights_that_overflow_are_refused():
     scaling = Scaling.measure(np.array([[0.0], [1e-307]]), "maxabs")
     with pytest.raises(DataError, match=r"Column 0 .* a weight cannot be stored"):
         scaling.fold_into(RectifierStack((layer,), "softmax"))
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_columns_without_values_get_no_weights(form):
+    """What was never seen does not count, and the rest stays as it was."""
+    stack, X = network(), form([[1.0, 0, 0, 2, 0], [3, 0, 0, 0, 0]])
+    found = ignore_empty_columns(stack, X)
+    assert not found.layers[0].W[[1, 2, 4]].any()
+    assert np.array_equal(found.layers[0].W[[0, 3]], stack.layers[0].W[[0, 3]])
+    assert found.layers[1:] == stack.layers[1:]
+    assert found.output_link == stack.output_link
+    assert np.array_equal(found(X), stack(X))
+    assert ignore_empty_columns(stack, form(np.eye(5))) is stack

@@ -41,6 +41,14 @@ void drive(int round) {
     n_inputs = n_units;
   }
   std::unique_ptr<Network<T>> network(make<T>(layers));
+  std::vector<double> rates;
+  std::vector<std::uint64_t> keys;
+  for (int l = 0; l < n_layers; ++l) rates.push_back(draw(0, 1) * 0.5), keys.push_back(generator());
+  if (draw(0, 1)) {
+    network->set_options({rates.data(), draw(0, 1) != 0, 1e-5, 0.1, draw(0, 1) * 1e-3, draw(0, 1) ? 1.0 : HUGE_VAL,
+                          draw(0, 1) ? 0.1 : HUGE_VAL, draw(0, 1) != 0});
+    network->set_keys(keys.data());
+  }
   for (int l = 0; l < n_layers; ++l) {
     for (int j = 0; j < layers[l].n_inputs; ++j)
       for (int c = 0; c < layers[l].n_units; ++c)
@@ -85,12 +93,14 @@ void drive(int round) {
     }
     const int n = draw(1, n_rows);
     std::vector<std::int64_t> row, labels;
+    std::vector<std::uint64_t> hash;
     std::vector<T> share(static_cast<std::size_t>(n), T(1) / static_cast<T>(n));
     for (int b = 0; b < n; ++b) {
       row.push_back(draw(0, n_rows - 1));
+      hash.push_back(generator());
       labels.push_back(label[static_cast<std::size_t>(row.back())]);
     }
-    network->forward_batch(rows, row.data(), n, draw(0, 1) ? share.data() : nullptr);
+    network->forward_batch(rows, row.data(), n, draw(0, 1) ? share.data() : nullptr, hash.data());
     const double loss = network->softmax_deltas(labels.data(), share.data());
     assert(std::isfinite(loss));
     network->backward_batch();

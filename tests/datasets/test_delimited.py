@@ -44,9 +44,33 @@ def test_many_rows_come_in_order(tmp_path):
     assert np.array_equal(table.y, np.arange(20_001) % 3)
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_are_found_in_the_first_line(tmp_path, separator):
+    """Spreadsheets in many languages write CSV with semicolons."""
+    path = tmp_path / "t.csv"
+    lines = (("a", '"b, c"', "k"), ("1", "2.5", '"x,y"'))
+    path.write_text("\n".join(map(separator.join, lines)))
+    table = read_table(path, target="k")
+    assert table.feature_names == ("a", "b, c")
+    assert table.X.tolist() == [[1, 2.5]]
+    assert table.y.tolist() == ["x,y"]
+
+
+def test_commas_separate_if_there_are_any(tmp_path):
+    """Semicolons in names are part of them; a TSV file has tabs, whatever else."""
+    path = tmp_path / "t.csv"
+    path.write_text("a;b,k\n1,x\n")
+    assert read_table(path, target="k").feature_names == ("a;b",)
+    path = tmp_path / "t.tsv"
+    path.write_text("a,b\tk\n1\tx\n")
+    assert read_table(path, target="k").feature_names == ("a,b",)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("a;k\n1,5;x\n", r"'1,5' is not a finite .*: write its decimals with a point"),
+        ('"a;k\n1;x\n', r"line 2: unexpected end of data"),
         ("a,k\n1,x\ntwo,x\n", r"line 3, column 'a': 'two' is not a finite number"),
         ("a,k\n1,x\nnan,x\n", r"line 3, column 'a': 'nan' is not a finite number"),
         ("a,k\n1e999,x\n", r"line 2, column 'a': '1e999' is not a finite"),

@@ -149,7 +149,7 @@ def test_ctrl_c_leaves_a_fitted_classifier(monkeypatch):
 
 def test_ctrl_c_leaves_no_half_fitted_classifier(monkeypatch):
     """Ctrl-C while the results are put in place leaves all of them or none."""
-    module = sys.modules[Classifier.__module__]
+    module = sys.modules["hardzero.estimators.base"]
     monkeypatch.setattr(module, "ForwardPass", _interrupt)
     classifier = Classifier(max_epochs=1, random_state=0)
     with pytest.raises(KeyboardInterrupt):
@@ -236,6 +236,49 @@ def test_many_classes(fitted):
     np.testing.assert_allclose(probability.sum(axis=1), 1)
     np.testing.assert_array_equal(decision.argmax(1), probability.argmax(1))
     np.testing.assert_allclose(decision, fitted.stack_(SMALL), rtol=1e-9, atol=1e-12)
+
+
+# ------------------------------------------------------------------ several labels
+
+MATRIX = np.stack([LABELS > 4, LABELS % 2 == 0, LABELS < 2], axis=1).astype(int)
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, sp.csr_array, sp.csc_matrix, np.ndarray.tolist, pd.DataFrame]
+)
+def test_several_labels(make):
+    """A matrix of 0 and 1, in any container, is learned one column for each label."""
+    classifier = Classifier(30, max_epochs=40, random_state=0).fit(SMALL, make(MATRIX))
+    assert classifier.out_activation_ == "sigmoid"
+    assert list(classifier.classes_) == [0, 1, 2]
+    assert classifier.score(SMALL, MATRIX) > 0.9
+    predicted = classifier.predict(SMALL)
+    assert predicted.dtype == np.int64
+    probability = classifier.predict_proba(SMALL)
+    assert probability.shape == classifier.decision_function(SMALL).shape == (300, 3)
+    np.testing.assert_array_equal(predicted, probability > 0.5)
+    np.testing.assert_array_equal(predicted, classifier.decision_function(SMALL) > 0)
+
+
+def test_several_labels_are_learned_as_each_alone():
+    """Without hidden layers labels do not mix: each is a regression of its own."""
+    options = {"hidden_sizes": (), "solver": "sgd", "init": "glorot_uniform"}
+    both = Classifier(**options, max_epochs=200, random_state=0).fit(SMALL, MATRIX)
+    for k in range(3):
+        alone = Classifier(**options, max_epochs=200, random_state=0)
+        alone.fit(SMALL, MATRIX[:, k])
+        assert (alone.predict(SMALL) == both.predict(SMALL)[:, k]).mean() > 0.95
+
+
+def test_labels_that_a_row_does_not_have():
+    """Rows without any label, labels of no row and of every row are allowed."""
+    matrix = MATRIX * [0, 1, 1]
+    matrix[:, 2] = 1
+    matrix[:9] = 0
+    matrix[:9, 2] = 1
+    classifier = Classifier(20, max_epochs=30, random_state=0).fit(SMALL, matrix)
+    assert not classifier.predict(SMALL)[:, 0].any()
+    assert classifier.predict(SMALL)[:, 2].all()
 
 
 # ------------------------------------------------------------------ features

@@ -7,6 +7,8 @@ import stat
 import struct
 import sys
 import tracemalloc
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from hardzero import RatingRegressor, RectifierClassifier, RectifierRegressor
+from hardzero.atomic import replacing
 from hardzero.errors import DataError, ParameterError
-from hardzero.estimators.classifier import RectifierClassifier
 from hardzero.serving import StackModel, load, save
-from hardzero.serving.files import replacing
+from hardzero.serving.files import read_model_file
 from hardzero.stack import Layer, RectifierStack
 
 same_folder = settings(
@@ -56,6 +59,83 @@ def test_what_is_saved_is_loaded(tmp_path, classes, names, dtype):
     model = make(classes, names, dtype)
     save(model, tmp_path / "model")
     assert load(tmp_path / "model") == model
+
+
+@pytest.mark.parametrize(
+    ("link", "classes", "kind"),
+    [
+        ("softmax", (1, 2), "rating"),
+        ("sigmoid", ("a", "b"), "multilabel"),
+        ("identity", None, "regressor"),
+        ("exp", None, "regressor"),
+    ],
+)
+def test_every_kind_is_saved_and_loaded(tmp_path, link, classes, kind):
+    """With the same predictions."""
+    stack = RectifierStack(make().stack.layers, link)
+    model = StackModel(stack, classes, None, kind)
+    save(model, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded == model
+    X = np.random.default_rng(1).normal(size=(9, 2))
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target", "kind"),
+    [
+        (RectifierClassifier, lambda X: X[:, 0] > 0, "classifier"),
+        (RectifierClassifier, lambda X: (X > 0).astype(int), "multilabel"),
+        (RectifierRegressor, lambda X: 1000 + X[:, 0], "regressor"),
+        (RectifierRegressor, lambda X: 100 * X, "regressor"),
+        (
+            partial(RectifierRegressor, loss="poisson"),
+            lambda X: np.floor(np.exp(X[:, 0])),
+            "regressor",
+        ),
+        (RatingRegressor, lambda X: np.rint(X[:, 0]), "rating"),
+    ],
+    ids=["classes", "labels", "number", "numbers", "counts", "ratings"],
+)
+def test_every_estimator_can_be_saved(tmp_path, estimator, target, kind):
+    """What was fitted and what was loaded predict the same bits."""
+    X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    fitted = estimator(max_epochs=2, random_state=0).fit(X, target(X))
+    save(fitted, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.kind == kind
+    predicted = fitted.predict(X)
+    assert loaded.predict(X).dtype == predicted.dtype
+    assert np.array_equal(loaded.predict(X), predicted)
+    if kind in ("classifier", "multilabel"):
+        assert np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    if kind != "regressor":
+        assert np.array_equal(loaded.classes, fitted.classes_)
+
+
+def test_files_of_version_1_are_read():
+    """A file that the first release wrote, before there were other kinds."""
+    found = read_model_file(Path(__file__).parent / "data" / "version-1.safetensors")
+    assert found.version == 1
+    assert found.written_by["hardzero"] == "0.1.0"
+    assert found.model.kind == "classifier"
+    assert found.model.classes.tolist() == ["no", "ja"]
+    assert found.model.feature_names == ("größe", 'a"b')
+    assert found.model.outputs([[1, 0]]).tolist() == [[1.28125, 0.5]]
+    assert found.model.predict([[1, 0]]).tolist() == ["no"]
+    hidden, output = found.model.stack.layers
+    assert hidden.W.tolist() == [[1, -2, 0.5], [0.25, 3, -1]]
+    assert str(hidden.activation) == "prelu"
+    assert output.b.tolist() == [0.25, -0.5]
+
+
+def test_the_file_says_what_wrote_it(tmp_path):
+    """Versions of the format and of the libraries."""
+    save(make(), tmp_path / "model")
+    found = read_model_file(tmp_path / "model")
+    assert found.model == make()
+    assert found.version == 2
+    assert found.written_by.keys() == {"hardzero", "numpy", "python"}
 
 
 def test_a_fitted_classifier_can_be_saved(tmp_path):
@@ -132,7 +212,13 @@ def description_of(path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, r"its version is 2 and this version of hardzero reads 1"),
+        (
+            {"version": 3},
+            r"its version is 3 and this version of hardzero reads 1 and 2",
+        ),
+        ({"version": True}, r"its version is True and"),
+        ({"version": [[]]}, r"its version is \[\[\]\] and"),
+        ({"version": 1}, r"does not have exactly"),
         ({"format": "x"}, r"its format is 'x'"),
         ({"sha256": "0"}, r"its checksum does not fit"),
         ({"more": 1}, r"does not have exactly"),
@@ -156,7 +242,7 @@ def test_altered_metadata_is_refused(tmp_path, change, message):
     ("change", "message"),
     [
         ({"classes": ["a", "b"]}, r"its classes are malformed"),
-        ({"classes": {"dtype": "O", "values": [1, 2]}}, r"no labels are of type O"),
+        ({"classes": {"dtype": "O", "values": [1, 2]}}, r"no labels are of type 'O'"),
         ({"classes": {"dtype": "<U999999999", "values": ["a", "b"]}}, r"no labels are"),
         ({"classes": {"dtype": [1], "values": ["a", "b"]}}, r"classes are malformed"),
         ({"classes": {"dtype": "int8", "values": [1, 300]}}, r"classes are malformed"),
@@ -164,6 +250,14 @@ def test_altered_metadata_is_refused(tmp_path, change, message):
         ({"classes": {"dtype": "str", "values": ["a"]}}, r"of shape \(1,\)"),
         ({"classes": {"dtype": "str", "values": ["a", "a"]}}, r"more than once"),
         ({"classes": {"dtype": "str", "values": ["a", 1]}}, r"classes are malformed"),
+        ({"classes": None}, r"classes is object of shape \(\)"),
+        ({"kind": "regressor"}, r"'softmax', expected 'identity' or 'exp'"),
+        ({"kind": "rating"}, r"<U2, expected numbers"),
+        ({"kind": None}, r"its kind is None, expected a text"),
+        ({"kind": "other"}, r"kind is 'other', expected one of"),
+        ({"versions": ["1"]}, r"its versions are no object of strings"),
+        ({"versions": {"numpy": 2}}, r"its versions are no object of strings"),
+        ({"feature_names": ["a", "\ud800"]}, r"lone surrogate"),
         ({"feature_names": "ab"}, r"neither null nor a list of strings"),
         ({"feature_names": ["a"]}, r"1 names but the network has 2 inputs"),
     ],
@@ -193,8 +287,8 @@ def test_wrong_arrays_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hardzero.serving.files._checksum", lambda *_: sha256)
     wrong = {
         r"arrays are not those": {"1.W": arrays["1.W"]},
-        r"'1.b' is F32 of shape \(1,\)": {**arrays, "1.b": np.zeros(1, np.float32)},
-        r"'2.b' is F64 of shape": {**arrays, "2.b": np.zeros(2)},
+        r"'1.b' is float32 of shape \(1,\)": {**arrays, "1.b": np.zeros(1, np.float32)},
+        r"'2.b' is float64 of shape": {**arrays, "2.b": np.zeros(2)},
         r"not finite": {**arrays, "2.b": np.array([0, np.nan], np.float32)},
         r"signs of layer 1 hold 2": {**arrays, "1.signs": 2 * arrays["1.signs"]},
     }
@@ -287,6 +381,47 @@ def test_labels_that_could_not_be_loaded_are_not_saved(tmp_path):
     with pytest.raises(ParameterError, match=r"The classes take 80,000,000 bytes"):
         save(make(classes=("x" * 10_000_000, "y")), tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_names_that_could_not_be_loaded_are_not_saved(tmp_path):
+    """The header has a limit, so that a hostile one cannot take all memory."""
+    names = ("x" * 10_000_000, "y" * 10_000_000)
+    with pytest.raises(ParameterError, match=r"names take 20,.* at most 16,777,216. G"):
+        save(make(names=names), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no named pipes")
+def test_a_pipe_is_no_model(tmp_path):
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "model")
+    with pytest.raises(DataError, match=r"model is not a sound .* no ordinary file"):
+        load(tmp_path / "model")
+
+
+def test_messages_stay_short(tmp_path):
+    """However long the nonsense in a file."""
+    path = tmp_path / "model"
+    save(make(), path)
+    arrays, description = description_of(path)
+    for key in ("format", "version", "architecture", "kind", "versions"):
+        text = json.dumps({**description, key: {"x" * 100_000: ["y" * 100_000] * 9}})
+        path.write_bytes(save_arrays(arrays, {"hardzero": text}))
+        with pytest.raises(DataError, match=r"not a sound model file") as caught:
+            load(path)
+        assert len(str(caught.value)) < 1000
+
+
+def test_not_enough_memory_is_said(tmp_path, monkeypatch):
+    """A model larger than the memory is a DataError too."""
+    save(make(), tmp_path / "model")
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("hardzero.serving.tensors.np.empty", fail)
+    with pytest.raises(DataError, match=r"needs more memory than there is"):
+        load(tmp_path / "model")
 
 
 def test_the_temporary_file_can_be_recognised(tmp_path):

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hardzero.errors import DataError, ParameterError
 from hardzero.estimators.classifier import RectifierClassifier
@@ -27,10 +28,22 @@ def classifier(rows):
     return RectifierClassifier((20, 10), max_epochs=2, random_state=0).fit(*rows)
 
 
-def tiny(link="softmax", classes=(3, 5), names=None):
+def tiny(link="softmax", classes=(3, 5), names=None, kind=None):
     """Make a model of one layer with two inputs."""
     layer = Layer([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0], "identity")
-    return StackModel(RectifierStack((layer,), link), classes, names)
+    return StackModel(RectifierStack((layer,), link), classes, names, kind)
+
+
+def narrow(link="identity"):
+    """Make a regressor with a single output."""
+    return StackModel(RectifierStack((Layer([[2.0]], [1.0], "identity"),), link))
+
+
+def fitted(stack, base, **attributes):
+    """Make what looks like an estimator of scikit-learn with this network."""
+    estimator = type("Fitted", (base, BaseEstimator), {})()
+    estimator.__dict__.update(attributes, stack_=stack)
+    return estimator
 
 
 def test_predicts_as_the_classifier(classifier, rows):
@@ -104,8 +117,16 @@ def test_unusable_rows_are_refused(X, message):
         ({"classes": [None, 1]}, r"classes is object"),
         ({"classes": ["a", "a"]}, r"'a'.* more than once, expected labels that can"),
         ({"classes": [0.5, np.nan]}, r"NaN or infinity"),
-        ({"link": "identity"}, r"'identity', expected 'softmax'"),
+        ({"link": "identity"}, r"given for a regressor, .* 'identity' makes it"),
         ({"names": ["a"]}, r"1 names but the network has 2 inputs"),
+        ({"names": ["a", "\ud800"]}, r"feature_names has .* surrogate '\\ud800'"),
+        ({"classes": ["a", "\udfff"]}, r"classes has .* lone surrogate"),
+        ({"classes": None}, r"classes is object of shape \(\)"),
+        ({"link": "sigmoid", "kind": "classifier"}, r"'sigmoid', expected 'softmax'"),
+        ({"kind": "regressor"}, r"'softmax', expected 'identity' or 'exp'"),
+        ({"kind": "cluster"}, r"'cluster', expected one of classifier, multilabel"),
+        ({"kind": "rating", "classes": ["a", "b"]}, r"<U1, expected numbers"),
+        ({"kind": "rating", "classes": [False, True]}, r"bool, expected numbers"),
     ],
 )
 def test_parts_must_fit(wrong, message):
@@ -116,7 +137,7 @@ def test_parts_must_fit(wrong, message):
 
 def test_an_unfitted_classifier_is_refused():
     """The message says to call fit."""
-    with pytest.raises(ParameterError, match=r"no stack_ .* Call fit first"):
+    with pytest.raises(ParameterError, match=r"no stack_, .* Call fit first"):
         StackModel.of(RectifierClassifier())
 
 
@@ -130,7 +151,9 @@ def test_equality_copies_and_repr():
     assert tiny(classes=(3, 6)) != tiny()
     assert tiny(names=("a", "c")) != model
     assert tiny() != "model"
-    assert repr(model).startswith("StackModel: 2 classes (3, 5)\nRectifierStack: 2")
+    assert repr(model).startswith(
+        "StackModel: classifier of 2 classes (3, 5)\nRectifierStack: 2"
+    )
 
 
 def test_columns_are_found_by_name():
@@ -166,3 +189,71 @@ def test_rows_of_the_user_are_not_changed():
     X = sp.csr_array((np.ones(3), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     assert np.array_equal(tiny().predict_proba(X), tiny().predict_proba([[1, 2]]))
     assert X.indices.tolist() == [1, 0, 1]
+
+
+def test_several_labels_at_once():
+    """Each label is predicted by the sign of its output."""
+    model = tiny("sigmoid", ("sun", "rain"))
+    assert model.kind == "multilabel"
+    found = model.predict([[3, -1], [0, 1], [-1, 1e-300]])
+    assert found.tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert found.dtype == np.int64
+    chances = model.predict_proba([[np.log(3), 0]])
+    assert np.allclose(chances, [[0.75, 0.5]], rtol=1e-15)
+
+
+def test_ratings_are_the_mean_of_the_classes():
+    """Expected value under the probabilities, of the dtype of the network."""
+    model = tiny(classes=(1, 5), kind="rating")
+    assert np.allclose(model.predict([[np.log(3), 0], [0, 0]]), [2, 3], rtol=1e-15)
+    single = StackModel(model.stack.astype(np.float32), (1, 5), kind="rating")
+    assert single.predict([[0, 0]]).dtype == np.float32
+
+
+def test_regressors():
+    """Numbers, after the link; one output gives a flat array, and no probabilities."""
+    assert narrow().kind == "regressor"
+    assert narrow().predict([[1], [2]]).tolist() == [3, 5]
+    assert tiny("identity", None).predict([[1, 2]]).tolist() == [[1, 4]]
+    assert narrow("exp").predict([[-0.5]]).tolist() == [1]
+    with pytest.raises(ParameterError, match=r"no probabilities. Call predict"):
+        narrow().predict_proba([[1]])
+    assert repr(narrow()).startswith("StackModel: regressor, 1 output(s)\nRect")
+    assert narrow() == narrow()
+    assert narrow() != narrow("exp")
+    assert hash(narrow()) == hash(narrow())
+
+
+def test_kinds_differ():
+    """A rating model is not a classifier, though all else is equal."""
+    assert tiny(kind="rating") != tiny()
+    assert tiny("identity", None) != tiny()
+
+
+def test_the_kind_is_that_of_the_estimator():
+    """Inferred from what kind of estimator it is, its classes and its link."""
+    softmax, sigmoid, identity = (
+        tiny(link, None if link == "identity" else (3, 5)).stack
+        for link in ("softmax", "sigmoid", "identity")
+    )
+    classes = np.array([3, 5])
+    for estimator, kind in (
+        (fitted(softmax, ClassifierMixin, classes_=classes), "classifier"),
+        (fitted(sigmoid, ClassifierMixin, classes_=classes), "multilabel"),
+        (fitted(softmax, RegressorMixin, classes_=classes), "rating"),
+        (fitted(identity, RegressorMixin), "regressor"),
+    ):
+        model = StackModel.of(estimator)
+        assert model.kind == kind
+        assert model.stack is estimator.stack_
+        assert (model.classes is None) == (kind == "regressor")
+
+
+def test_outputs_lead_to_both_predictions_and_probabilities():
+    """One pass through the network is enough for both."""
+    for model in (tiny(), tiny("sigmoid"), tiny(kind="rating"), tiny("exp", None)):
+        X = [[0.5, -1], [2, 3]]
+        outputs = model.outputs(X)
+        assert np.array_equal(model.decide(outputs), model.predict(X))
+        if model.classes is not None:
+            assert np.array_equal(model.apply_link(outputs), model.predict_proba(X))

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from hardzero.cli.options import (
     add_threads,
-    count_threads,
     output_path,
     positive,
     sizes,
 )
 from hardzero.cli.output import report
+from hardzero.errors import ParameterError
+from hardzero.threads import count_threads
 
 if TYPE_CHECKING:
     from hardzero.cli.contest import Contest, Run
@@ -92,6 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     -------
     int
         Exit code 0.
+
+    Raises
+    ------
+    ParameterError
+        If a picture is wanted and matplotlib is not installed.
     """
     from hardzero.cli.contest import Contest
 
@@ -102,22 +108,21 @@ def run(arguments: argparse.Namespace) -> int:
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     contest = Contest(arguments.data, **{**_SETTINGS[arguments.data], **chosen})
-    can_draw = find_spec("matplotlib") is not None
-    if arguments.picture and not can_draw:
-        sys.stderr.write(
-            "hardzero: no picture will be drawn, because matplotlib is not installed. "
-            "Run: pip install 'hardzero[plots]'\n"
+    if arguments.picture and find_spec("matplotlib") is None:
+        raise ParameterError(
+            "No picture can be drawn, because matplotlib is not installed. Run pip "
+            "install 'hardzero[plots]', or leave --picture out."
         )
     n_threads = count_threads(arguments.threads)
     runs = _watch(contest, n_threads)
     if arguments.json:
         _write_json(arguments.json, contest, runs, n_threads)
-    if arguments.picture and can_draw:
+    if arguments.picture:
         from hardzero.cli.picture import draw
 
         draw(runs, contest.data, arguments.picture)
     _print(contest, runs)  # the files are there, even if this cannot be printed
-    if arguments.picture and can_draw:
+    if arguments.picture:
         report(f"Picture in {arguments.picture}\n")
     return 0
 
@@ -198,8 +203,8 @@ def _mean(values: Sequence[float], digits: int) -> str:
 def _write_json(
     path: Path, contest: "Contest", runs: "Sequence[Run]", n_threads: int
 ) -> None:
+    from hardzero.atomic import replacing
     from hardzero.cli.info import describe_installation
-    from hardzero.serving.files import replacing
 
     content = {
         "contest": asdict(contest),

@@ -1,14 +1,13 @@
 """Arguments that several commands share, checked while they are parsed."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Final
 
 from hardzero.errors import ParameterError
+from hardzero.threads import MAX_THREADS
 
 _LARGEST: Final = 2**31 - 1
-MOST_THREADS: Final = 1024
 
 
 def positive(text: str, largest: int = _LARGEST) -> int:
@@ -58,7 +57,7 @@ def threads(text: str) -> int:
     argparse.ArgumentTypeError
         If it is no such number.
     """
-    return positive(text, MOST_THREADS)
+    return positive(text, MAX_THREADS)
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -136,31 +135,10 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
         type=threads,
+        default=-1,
         metavar="N",
         help="number of threads; results do not depend on it (default: all processors)",
     )
-
-
-def count_threads(given: int | None) -> int:
-    """Return the number of threads to use.
-
-    Parameters
-    ----------
-    given : int or None
-        What the user asked for.
-
-    Returns
-    -------
-    int
-        That, or the number of processors that this process may use, at most 1024.
-    """
-    if given is not None:
-        return given
-    if hasattr(os, "sched_getaffinity"):
-        n_processors = len(os.sched_getaffinity(0))
-    else:
-        n_processors = os.cpu_count() or 1
-    return min(n_processors, MOST_THREADS)
 
 
 def refuse_to_overwrite(output: Path | None, *inputs: Path) -> None:

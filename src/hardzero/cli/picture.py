@@ -7,8 +7,8 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
+from hardzero.atomic import replacing
 from hardzero.cli.contest import ACTIVATIONS, Run
-from hardzero.serving.files import replacing
 
 _COLOURS: Final = ("#c1272d", "#0072b2", "#e69f00")  # told apart by the colour-blind
 

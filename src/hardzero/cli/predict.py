@@ -1,20 +1,25 @@
-"""Predict the class of each row of a table with a saved model."""
+"""Predict each row of a table with a saved model."""
 
 import argparse
 import csv
 import io
 import sys
+import warnings
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from hardzero.cli.options import (
     add_threads,
-    count_threads,
     output_path,
     refuse_to_overwrite,
 )
 from hardzero.errors import ParameterError
+from hardzero.threads import count_threads
+
+if TYPE_CHECKING:
+    from hardzero.serving import StackModel
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=output_path,
         metavar="OUT",
-        help="CSV file for classes and probabilities (default: standard output)",
+        help="CSV file for predictions and probabilities (default: standard output)",
     )
     add_threads(parser)
 
@@ -58,9 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     int
         Exit code 0.
     """
+    from hardzero.atomic import replacing
     from hardzero.datasets import read_table
     from hardzero.serving import load
-    from hardzero.serving.files import replacing
 
     output = arguments.output
     if output is None and sys.__stdout__ is None:
@@ -76,20 +81,44 @@ def run(arguments: argparse.Namespace) -> int:
         features=model.feature_names,
         n_features=model.stack.n_inputs,
     )
-    n_threads = count_threads(arguments.threads)
-    labels = model.predict(table.X, n_threads=n_threads)
-    probabilities = model.predict_proba(table.X, n_threads=n_threads)
+    _check_numbering(model, table.X)
+    outputs = model.outputs(table.X, n_threads=count_threads(arguments.threads))
     with replacing(output) if output else nullcontext(sys.stdout.buffer) as stream:
-        _write(stream, model.classes, labels, probabilities)
+        _write(stream, model, outputs)
     return 0
 
 
-def _write(stream: IO[bytes], classes: Any, labels: Any, probabilities: Any) -> None:
+def _check_numbering(model: "StackModel", X: Any) -> None:
+    """Warn if the columns of a sparse table seem to be numbered in another way."""
+    is_sparse = hasattr(X, "indices")
+    if is_sparse and not model.stack.layers[0].W[0].any() and (X.indices == 0).any():
+        warnings.warn(
+            "The table has values with index 0, but the one that the model was fitted "
+            "on had none. If that one counted from 1, count from 1 here too: an index "
+            "is the number of a column.",
+            stacklevel=1,
+        )
+
+
+def _write(stream: IO[bytes], model: "StackModel", outputs: Any) -> None:
     """Write CSV: a line of names, then one line per row."""
+    predictions = model.decide(outputs).reshape(len(outputs), -1)
+    names = _number("prediction", predictions.shape[1], model)
+    # NumPy writes the fewest digits that give the same number again.
+    columns = [predictions.astype(str)]
+    if model.classes is not None:
+        names += [f"probability_{label}" for label in model.classes]
+        columns.append(model.apply_link(outputs).astype(str))
     text = io.TextIOWrapper(stream, "utf-8", newline="")
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["prediction", *(f"probability_{label}" for label in classes)])
-    # NumPy writes the fewest digits that give the same number again.
-    for label, row in zip(labels, probabilities.astype(str), strict=True):
-        lines.writerow([label, *row])
+    lines.writerow(names)
+    for row in zip(*columns, strict=True):
+        lines.writerow(chain.from_iterable(row))
     text.detach()  # flush, and leave closing to the owner of the stream
+
+
+def _number(name: str, n_columns: int, model: "StackModel") -> list[str]:
+    """Return the names of columns: of labels if there are any, else numbered."""
+    if model.kind == "multilabel":
+        return [f"{name}_{label}" for label in model.classes]  # type: ignore[union-attr]
+    return [name] if n_columns == 1 else [f"{name}_{i}" for i in range(n_columns)]

@@ -154,6 +154,37 @@ class Scaling:
             )
 
 
+def ignore_empty_columns(stack: RectifierStack, X: Any) -> RectifierStack:
+    """Return the network without weights for columns that it learned nothing about.
+
+    Those are still the random ones from the start, so that a value in such a column,
+    which may turn up later, would change predictions at random.
+
+    Parameters
+    ----------
+    stack : RectifierStack
+        Network that was trained on `X`.
+    X : ndarray or CSR array of shape (n_rows, n_features)
+        Rows, scaled.
+
+    Returns
+    -------
+    RectifierStack
+        With weights of 0 for columns that are 0 in each row; the same stack if there
+        are none.
+    """
+    if sp.issparse(X):
+        counts = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+    else:
+        counts = np.count_nonzero(X, axis=0)
+    if counts.all():
+        return stack
+    first, *rest = stack.layers
+    W = np.where(counts[:, None] > 0, first.W, first.W.dtype.type(0))
+    first = Layer(W, first.b, first.activation, first.signs, first.slopes)
+    return RectifierStack((first, *rest), stack.output_link)
+
+
 def _moments(X: Any, largest: Array) -> tuple[Array, Array]:
     """Return mean and standard deviation of each column divided by its largest size.
 

@@ -3,7 +3,9 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -19,6 +21,9 @@ _ROWS_AT_ONCE: Final = 10_000
 
 def read_delimited(path: Path, wanted: Wanted) -> Table:
     """Read ``.csv`` or ``.tsv``, plain, ``.gz`` or ``.xz``, in UTF-8.
+
+    Fields of ``.csv`` are separated by commas or, if the first line has none outside
+    quotes, by semicolons or tabs, as some spreadsheets write them.
 
     Parameters
     ----------
@@ -38,13 +43,13 @@ def read_delimited(path: Path, wanted: Wanted) -> Table:
         If a cell is not a finite number, a label is missing, or the text is malformed;
         the message names line and column.
     """
-    separator = "\t" if ".tsv" in map(str.lower, path.suffixes) else ","
+    separators = "\t" if ".tsv" in map(str.lower, path.suffixes) else ",;\t"
     with (
         files.open_data(path) as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
         try:
-            return _read(path, text, separator, wanted)
+            return _read(path, text, separators, wanted)
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{path} is not UTF-8 text: it has the byte "
@@ -52,8 +57,11 @@ def read_delimited(path: Path, wanted: Wanted) -> Table:
             ) from error
 
 
-def _read(path: Path, text: IO[str], separator: str, wanted: Wanted) -> Table:
-    lines = csv.reader(files.Lines(text, path), delimiter=separator, strict=True)
+def _read(path: Path, text: IO[str], separators: str, wanted: Wanted) -> Table:
+    texts = iter(files.Lines(text, path))
+    first = next(texts, "")
+    separator = _find_separator(first, separators)
+    lines = csv.reader(chain([first], texts), delimiter=separator, strict=True)
     try:
         header = next(lines, [])
         columns = choose_columns(path, header, wanted)
@@ -68,6 +76,12 @@ def _read(path: Path, text: IO[str], separator: str, wanted: Wanted) -> Table:
         ) from error
     y = parse_labels(labels) if wanted.has_labels else None
     return Table(np.concatenate(blocks), y, tuple(columns.features))
+
+
+def _find_separator(line: str, separators: str) -> str:
+    """Return the first of the separators that a line has outside quotes."""
+    bare = re.sub('"[^"]*"?', "", line)
+    return next((one for one in separators if one in bare), separators[0])
 
 
 def _parse(
@@ -114,9 +128,14 @@ def _bad_cell(path: Path, line: int, row: list[str], columns: Columns) -> DataEr
     what = (
         f"{cell!r} is not a finite number" if cell.strip() else "the value is missing"
     )
+    hint = (
+        "write its decimals with a point"
+        if _is_finite(cell.replace(",", "."))
+        else "encode words as numbers, fill in missing values, or leave the column out"
+    )
     return DataError(
         f"{path}, line {line}, column {name!r}: {what}. Features must be numbers: "
-        "encode words as numbers, fill in missing values, or leave the column out."
+        f"{hint}."
     )
 
 

@@ -53,7 +53,8 @@ def read_svmlight(path: Path, wanted: Wanted) -> Table:
             raise DataError(
                 f"{path} is not as expected: {error}. Expected lines of the form "
                 "'label index:value index:value ...' with increasing indices from "
-                f"0{last}."
+                f"0{last}. An index is the number of a column: count as in the other "
+                "tables of the same data."
             ) from error
     if not np.isfinite(X.data).all():
         raise DataError(

@@ -39,7 +39,7 @@ def read_table(
     """Read features, and labels if wanted, from a table.
 
     * ``.csv``, ``.tsv``, also with ``.gz`` or ``.xz`` behind: a line of names, then one
-      line per row.
+      line per row. A ``.csv`` without commas may have semicolons or tabs.
     * ``.parquet``: if pandas and pyarrow are installed.
     * ``.npz``: arrays ``X`` of shape (n_rows, n_features) and ``y`` of shape (n_rows,).
     * ``.svmlight``, ``.libsvm``, ``.svm``, also with ``.gz`` or ``.xz`` behind: the

@@ -1,13 +1,12 @@
 """The warning that many units have stopped, or never started, to fire."""
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
 
-from hardzero.errors import DeadUnitWarning
+from hardzero.errors import DeadUnitWarning, warn_user
 from hardzero.kernels.network import Matrix
 from hardzero.kernels.statistics import LayerStatistics
 
@@ -68,12 +67,11 @@ def warn_of_dead_units(
         f"{layer.dead_units} of {layer.fired.size} in hidden layer {number}"
         for number, layer in zip(numbers, worst, strict=True)
     )
-    warnings.warn(
+    warn_user(
         f"dead units after the first epoch: {counts} put out 0 for each of the last "
         f"{last[0].n_rows} rows. "
         f"{_explain(2 * n_killed > n_dead, _size(X), learning_rate)}",
         DeadUnitWarning,
-        stacklevel=2,
     )
 
 

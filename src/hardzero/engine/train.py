@@ -4,89 +4,54 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hardzero.engine.checkpoint import Checkpoint, CheckpointFile
 from hardzero.engine.dead_units import warn_of_dead_units
 from hardzero.engine.forward import forward
+from hardzero.engine.objectives import Objective, SoftmaxLogLoss, check_targets
 from hardzero.engine.progress import ProgressBar, show_progress
-from hardzero.engine.schedules import CONSTANT, Schedule
+from hardzero.engine.state import Best, Epoch, PartialEpoch, TrainingState
+from hardzero.engine.task import Settings, describe_task
+from hardzero.engine.validation import Validation, Verdict, judge
 from hardzero.errors import DivergenceError, ParameterError
-from hardzero.kernels.network import Matrix, Network
+from hardzero.kernels.network import Matrix, Network, TrainingSet
 from hardzero.kernels.statistics import LayerStatistics
 from hardzero.random import generator
 from hardzero.results import FitHistory, Stopped
 from hardzero.stack import RectifierStack
 
-__all__ = ["Epoch", "Settings", "train"]
+__all__ = ["Epoch", "Settings", "Trained", "TrainingState", "Validation", "train"]
 
 Array = npt.NDArray[Any]
 
 _SAMPLE = 1000
+_LARGEST = sys.float_info.max
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to train, as far as the loop is concerned.
-
-    Parameters
-    ----------
-    batch_size : int
-        Rows in a mini-batch, at least 1. The last batch of an epoch has what is left.
-    max_epochs : int
-        Number of passes over the training rows, at least 1.
-    learning_rate : float
-        Learning rate before the schedule.
-    schedule : Schedule
-        Factor on the learning rate in each epoch.
-    patience : int or None
-        Stop after this many epochs in a row that were not better than the best one
-        before them; None never stops early.
-    """
-
-    batch_size: int
-    max_epochs: int
-    learning_rate: float
-    schedule: Schedule = CONSTANT
-    patience: int | None = None
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one epoch was like; the fields mean what they mean in `FitHistory`.
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training hands over.
 
     Parameters
     ----------
-    number : int
-        Number of the epoch, counted from 1.
-    learning_rate : float
-        Learning rate of its steps.
-    loss : float
-        Mean log loss of the training rows, each before the step that used it.
-    validation_error : float or None
-        Share of validation rows that were classified wrongly; None without such rows.
-    validation_loss : float or None
-        Mean log loss of the validation rows; None without such rows.
-    sparsity : tuple of float
-        Share of exact zeros in each hidden layer.
-    dead_units : tuple of int
-        Number of units in each hidden layer that never fired.
-    seconds : float
-        Wall-clock time, validation included.
+    stack : RectifierStack
+        Weights after the best epoch.
+    history : FitHistory
+        What happened in each epoch of the state.
+    state : TrainingState
+        Where training stands. Its ``network`` is None: weights and moments are in the
+        network that was trained, whose `Network.state` copies them.
     """
 
-    number: int
-    learning_rate: float
-    loss: float
-    validation_error: float | None
-    validation_loss: float | None
-    sparsity: tuple[float, ...]
-    dead_units: tuple[int, ...]
-    seconds: float
+    stack: RectifierStack
+    history: FitHistory
+    state: TrainingState
 
 
 def train(
@@ -96,18 +61,30 @@ def train(
     *,
     settings: Settings,
     seed: int,
+    objective: Objective = SoftmaxLogLoss(),  # noqa: B008 (it is frozen)
+    sample_weight: Array | None = None,
     rows: Array | None = None,
-    validation: tuple[Matrix, Array] | None = None,
+    validation: Validation | None = None,
+    start: TrainingState | None = None,
+    n_epochs: int | None = None,
+    checkpoint: Checkpoint | None = None,
     progress: bool = False,
     on_epoch: Callable[[Epoch], bool | None] | None = None,
-) -> tuple[RectifierStack, FitHistory]:
+) -> Trained:
     """Train a network and return its best weights.
 
     Each epoch visits all rows once, in an order that depends on the seed and on the
     number of the epoch alone. With validation rows, the best epoch is the one with the
-    lowest validation error and, where errors are equal, the lowest validation loss;
-    without, it is the last. Training that stops early therefore has
-    ``history.n_epochs == history.best_epoch + patience``.
+    highest score, if there is a score; else the one with the lowest share of wrong
+    rows, if the objective is a classifier's; and where these are equal, or there are
+    none, the one with the lowest validation loss. Without validation rows it is the
+    last. Training that stops early therefore has ``history.n_epochs ==
+    history.best_epoch + patience``. With ``settings.tol`` it also stops when the
+    training loss no longer falls.
+
+    Training may be cut into several calls at the ends of epochs: each goes on from the
+    state that the last one returned, and together they do what one call does, bit for
+    bit. With a checkpoint it may be cut by a killed process at any moment.
 
     Ctrl-C ends training as if the last complete epoch had been the last planned one.
     In the first epoch the rows that were seen until then count as an epoch; before
@@ -120,16 +97,29 @@ def train(
         Kernels with the first weights; afterwards they hold the last weights.
     X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_inputs)
         Training rows in the dtype of the network.
-    y : ndarray of shape (n_samples,), dtype int64
-        Class numbers.
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Targets, as `hardzero.engine.objectives` says: int64 class numbers or floats.
     settings : Settings
         How to train.
     seed : int
         Seed of the shuffles.
+    objective : Objective
+        What to minimise. The stack of the network should have its output link.
+    sample_weight : ndarray of shape (n_samples,), optional
+        Weights of the rows, 0 or more; all 1, if not given.
     rows : ndarray of shape (n_rows,), dtype int64, optional
         The rows of `X` to train on; all, if not given.
-    validation : tuple of (X, y), optional
-        Validation rows and their class numbers, of the same kind.
+    validation : Validation, optional
+        Validation rows.
+    start : TrainingState, optional
+        State to go on from. Its ``network`` is loaded if it is there; else the network
+        goes on as it is.
+    n_epochs : int, optional
+        How many epochs to run, at least 1, also beyond ``settings.max_epochs``. If not
+        given, as many as are left of these.
+    checkpoint : Checkpoint, optional
+        File to go on from, if it exists, and to write the state to. Ctrl-C does not
+        write.
     progress : bool
         Show a progress bar on standard error.
     on_epoch : callable, optional
@@ -137,44 +127,66 @@ def train(
 
     Returns
     -------
-    stack : RectifierStack
-        Weights after the best epoch.
-    history : FitHistory
-        What happened.
+    Trained
+        Best weights, history and state.
 
     Raises
     ------
     DivergenceError
         As soon as a loss or a weight is not a finite number.
+    DataError
+        If targets or weights do not fit, or the checkpoint is damaged, of another
+        task, or cannot be written at the start.
+    ParameterError
+        If no epoch was run, all weights are 0, or the state was left in the middle of
+        an epoch of other rows.
 
     Warns
     -----
     DeadUnitWarning
         After the first epoch, if more than a tenth of the units of a hidden layer put
         out 0 for every row of its second half.
+    UserWarning
+        If a checkpoint after the first could not be written.
     """
     rows = np.arange(X.shape[0]) if rows is None else rows
-    network.bind(X, y)
-    stopped: Stopped = "max_epochs"
-    with show_progress(len(rows), settings.max_epochs, enabled=progress) as bar:
-        run = _Run(network, X, len(rows), validation, bar)
+    start = start or TrainingState()
+    n_before = start.n_epochs
+    last = settings.max_epochs if n_epochs is None else start.n_epochs + n_epochs
+    if not isinstance(objective, SoftmaxLogLoss):
+        check_targets(objective, y, X.shape[0], y.shape[-1])
+    network.bind(X, y if isinstance(objective, SoftmaxLogLoss) else None, sample_weight)
+    if sample_weight is not None and not sample_weight[rows].any():
+        raise ParameterError(
+            "the weights of the training rows are all 0, expected some above 0. Leave "
+            "sample_weight out, or give other rows."
+        )
+    file = None
+    if checkpoint is not None:
+        task = describe_task(
+            network,
+            X,
+            y,
+            sample_weight,
+            rows,
+            settings=settings,
+            seed=seed,
+            objective=objective,
+            validation=validation,
+            more=checkpoint.task,
+        )
+        file = CheckpointFile(checkpoint, task)
+        start = file.load() or start
+    if start.network is not None:
+        # First the rate: kernels bring idle weights up to date before it changes.
+        network.set_learning_rate(_rate(settings, start.n_epochs + 1))
+        network.set_state(start.network)
+    n_left = max(last - start.n_epochs, 0)
+    with show_progress(len(rows), n_left, enabled=progress) as bar:
+        data = TrainingSet(X, None, _in_dtype(sample_weight, X.dtype))
+        run = _Run(network, data, y, len(rows), objective, validation, start, file, bar)
         try:
-            for number in range(1, settings.max_epochs + 1):
-                rate = settings.learning_rate * settings.schedule.factor(
-                    number, settings.max_epochs
-                )
-                network.set_learning_rate(rate)
-                run.begin_epoch(number, rate)
-                order = generator(seed, "shuffle", number).permutation(rows)
-                for start in range(0, len(rows), settings.batch_size):
-                    run.step(order[start : start + settings.batch_size])
-                epoch = run.end_epoch()
-                if on_epoch is not None and on_epoch(epoch):
-                    stopped = "interrupted"
-                    break
-                if run.epochs_since_best() == settings.patience:
-                    stopped = "early_stopping"
-                    break
+            stopped = _run_epochs(run, rows, settings, seed, n_before, last, on_epoch)
         except KeyboardInterrupt:
             if not run.keep_something():
                 raise
@@ -182,121 +194,274 @@ def train(
     return run.finish(stopped)
 
 
-class _Best(NamedTuple):
-    score: tuple[float, float]
-    epoch: int
-    stack: RectifierStack
+def _run_epochs(
+    run: "_Run",
+    rows: Array,
+    settings: Settings,
+    seed: int,
+    n_before: int,
+    last: int,
+    on_epoch: Callable[[Epoch], bool | None] | None,
+) -> Stopped:
+    """Run epochs until there is a reason to stop, and return it."""
+    run.save(is_first=True)
+    size = settings.batch_size
+    patience = math.inf if settings.patience is None else settings.patience
+    while run.epochs_since_best() < patience:
+        if run.number > last:
+            run.save()
+            return "max_epochs"
+        if settings.tol is not None:
+            stalled = _epochs_stalled(run.losses[n_before:], settings.tol)
+            if stalled >= settings.n_stalled:
+                run.save()
+                return "converged"
+        number, order = run.number, rows
+        if settings.shuffle:
+            order = generator(seed, "shuffle", number).permutation(rows)
+        n_seen = run.begin_epoch(_rate(settings, number))
+        for first in range(n_seen, len(rows), size):
+            run.step(order[first : first + size])
+        epoch = run.end_epoch()
+        if on_epoch is not None and on_epoch(epoch):
+            run.save()
+            return "interrupted"
+    run.save()
+    return "early_stopping"
+
+
+def _epochs_stalled(losses: list[float], tol: float) -> int:
+    """Return how many losses in a row, up to the last, were not lower by `tol`."""
+    lowest, n_stalled = math.inf, 0
+    for loss in losses:
+        n_stalled = 0 if loss <= lowest - tol else n_stalled + 1
+        lowest = min(lowest, loss)
+    return n_stalled
+
+
+def _rate(settings: Settings, number: int) -> float:
+    """Return the learning rate of an epoch."""
+    factor = settings.schedule.factor(number, settings.max_epochs)
+    return settings.learning_rate * factor
 
 
 class _Run:
     """The epoch in progress, those before it, and the best weights so far."""
 
+    # As in PartialEpoch; set by _begin.
+    _n_seen: int
+    _loss: float
+    _weight: float
+    _started: float
+    _earlier: tuple[LayerStatistics, ...] | None
+    _recent: tuple[LayerStatistics, ...] | None
+
     def __init__(
         self,
         network: Network,
-        X: Matrix,
+        data: TrainingSet,
+        y: Array,
         n_rows: int,
-        validation: tuple[Matrix, Array] | None,
+        objective: Objective,
+        validation: Validation | None,
+        start: TrainingState,
+        file: CheckpointFile | None,
         bar: ProgressBar,
     ) -> None:
-        self._best: _Best | None = None
         self._network = network
-        self._X = X
+        self._data = data
+        self._y = y
         self._n_rows = n_rows
+        self._objective = objective
         self._validation = validation
+        self._file = file
         self._bar = bar
-        self._epochs: list[Epoch] = []
-        self.begin_epoch(1, 0.0)
+        self._epochs = list(start.epochs)
+        self._n_before = start.n_epochs
+        self._best = start.best
+        if self._best is None and validation is None and start.n_epochs:
+            self._best = Best(None, start.n_epochs, self._weights())
+        self._is_saved = False
+        self._rate = 0.0
+        self._begin(start.partial)
+        bar.advance(self._n_seen)
 
-    def begin_epoch(self, number: int, rate: float) -> None:
-        self._number = number
+    @property
+    def number(self) -> int:
+        """Number of the epoch in progress, or of the next."""
+        return len(self._epochs) + 1
+
+    @property
+    def losses(self) -> list[float]:
+        """Training loss of each epoch."""
+        return [epoch.loss for epoch in self._epochs]
+
+    def begin_epoch(self, rate: float) -> int:
+        """Return how many rows of the epoch were seen before."""
         self._rate = rate
-        self._n_seen = 0
-        self._loss = 0.0
-        self._counted: list[LayerStatistics] | None = None
-        self._started = time.perf_counter()
+        if self._n_seen == 0:
+            self._network.set_learning_rate(rate)
+            self._started = time.perf_counter()
+        self._network.begin_epoch(self.number)
+        return self._n_seen
 
     def step(self, rows: Array) -> None:
         half_done = 2 * self._n_seen >= self._n_rows
-        if self._number == 1 and half_done and self._counted is None:
+        if self.number == 1 and half_done and self._earlier is None:
             self._count()
-        loss, n = self._network.step(rows), len(rows)
-        if not math.isfinite(loss):
+            self._earlier, self._recent = self._recent, None
+        loss, weight, n = self._update(rows), self._weight_of(rows), len(rows)
+        total = self._loss + loss * weight
+        if not math.isfinite(total):
             raise self._divergence(rows)
-        # Both or, if an interrupt comes first, neither.
-        self._loss, self._n_seen = self._loss + loss * n, self._n_seen + n
+        # All or, if an interrupt comes first, none.
+        self._loss, self._weight, self._n_seen, self._is_saved = (
+            total,
+            self._weight + weight,
+            self._n_seen + n,
+            False,
+        )
         self._bar.advance(n)
+        if self._n_seen < self._n_rows:
+            self._save_if_due(epoch_ended=False)
 
     def end_epoch(self) -> Epoch:
-        counted, last = self._count()
+        self._count()
+        last = counted = tuple(self._recent or ())
+        if self._earlier is not None:
+            counted = tuple(map(_add, self._earlier, last))
         if any(layer.n_rows == 0 for layer in counted):
             counted = last = self._recount()
-        if self._number == 1:
-            warn_of_dead_units(counted, last, self._X, self._rate)
+        if self.number == 1:
+            warn_of_dead_units(counted, last, self._data.X, self._rate)
         stack = self._weights()
-        error, loss = self._validate(stack)
+        verdict = self._validate(stack)
         epoch = Epoch(
-            number=self._number,
+            number=self.number,
             learning_rate=self._rate,
-            loss=self._loss / self._n_seen,
-            validation_error=error,
-            validation_loss=loss,
+            loss=self._loss / self._weight if self._weight else 0.0,
+            validation_error=verdict.error,
+            validation_loss=verdict.loss,
+            validation_score=verdict.score,
             sparsity=tuple(layer.sparsity for layer in counted),
             dead_units=tuple(layer.dead_units for layer in counted),
             seconds=time.perf_counter() - self._started,
         )
         # In this order an interrupt in between leaves no best epoch without a record.
         self._epochs.append(epoch)
-        score = (error or 0.0, loss or 0.0)
-        if error is None or self._best is None or score < self._best.score:
-            self._best = _Best(score, self._number, stack)
+        rank = verdict.rank
+        if self._best is None or _is_better(rank, self._best.rank):
+            self._best = Best(rank, epoch.number, stack)
+        self._begin(None)
         self._bar.describe(_describe(epoch))
+        self._save_if_due(epoch_ended=True)
         return epoch
 
     def epochs_since_best(self) -> int:
-        return self._number - self._best.epoch if self._best else 0
+        return len(self._epochs) - self._best.epoch if self._best else 0
 
     def keep_something(self) -> bool:
         """Make an epoch of what there is if none was finished; say if there is one."""
         if self._best is None and self._n_seen > 0:
-            self._epochs.clear()
+            del self._epochs[self._n_before :]
+            self._file = None
             self.end_epoch()
         return self._best is not None
 
-    def finish(self, stopped: Stopped) -> tuple[RectifierStack, FitHistory]:
+    def save(self, *, is_first: bool = False) -> None:
+        """Write a checkpoint if the last one is not up to date."""
+        if self._file is not None and not self._is_saved:
+            self._file.write(self._state(), is_first=is_first)
+            self._is_saved = True
+
+    def finish(self, stopped: Stopped) -> Trained:
         if self._best is None:
             raise ParameterError("no epoch was run. Give max_epochs of 1 or more.")
         epochs = self._epochs
-        errors = [e.validation_error for e in epochs if e.validation_error is not None]
-        losses = [e.validation_loss for e in epochs if e.validation_loss is not None]
-        return self._best.stack, FitHistory(
+        history = FitHistory(
             loss=tuple(e.loss for e in epochs),
-            validation_error=tuple(errors),
+            validation_error=_of_all(e.validation_error for e in epochs),
             sparsity=tuple(e.sparsity for e in epochs),
             dead_units=tuple(e.dead_units for e in epochs),
             seconds=tuple(e.seconds for e in epochs),
             learning_rate=tuple(e.learning_rate for e in epochs),
             best_epoch=self._best.epoch,
             stopped=stopped,
-            # an overflow is as bad as a loss can be, and JSON knows no infinity
-            validation_loss=tuple(min(loss, sys.float_info.max) for loss in losses),
+            validation_loss=_of_all(e.validation_loss for e in epochs),
+            validation_score=_of_all(e.validation_score for e in epochs),
         )
+        state = TrainingState(tuple(epochs), self._best)
+        return Trained(self._best.stack, history, state)
 
-    def _count(self) -> tuple[list[LayerStatistics], list[LayerStatistics]]:
-        """Return the counts of the epoch so far, and those since the last call."""
-        new = self._network.statistics()
-        old = self._counted
-        self._counted = new if old is None else list(map(_add, old, new))
-        return self._counted, new
+    def _begin(self, partial: PartialEpoch | None) -> None:
+        """Set the counts of an epoch to what was counted of it so far."""
+        if partial is None:
+            partial = PartialEpoch(self._n_rows, 0, 0.0, 0.0, 0.0, None, None)
+        if partial.n_rows != self._n_rows:
+            raise ParameterError(
+                f"the state was left in an epoch of {partial.n_rows} rows, but there "
+                f"are {self._n_rows}. Give the same rows, or set its partial to None."
+            )
+        self._n_seen = partial.n_seen
+        self._loss = partial.loss
+        self._weight = partial.weight
+        self._started = time.perf_counter() - partial.seconds
+        self._earlier = partial.earlier
+        self._recent = partial.recent
 
-    def _recount(self) -> list[LayerStatistics]:
+    def _save_if_due(self, *, epoch_ended: bool) -> None:
+        if self._file is not None and self._file.is_due(epoch_ended=epoch_ended):
+            self.save()
+
+    def _state(self) -> TrainingState:
+        """Return the state with that of the network."""
+        partial: PartialEpoch | None = None
+        best = self._best
+        if self._n_seen:
+            self._count()
+            partial = PartialEpoch(
+                n_rows=self._n_rows,
+                n_seen=self._n_seen,
+                loss=self._loss,
+                weight=self._weight,
+                seconds=time.perf_counter() - self._started,
+                earlier=self._earlier,
+                recent=self._recent,
+            )
+        elif self._validation is None:
+            best = None  # its weights are those of the network
+        return TrainingState(tuple(self._epochs), best, self._network.state(), partial)
+
+    def _update(self, rows: Array) -> float:
+        if isinstance(self._objective, SoftmaxLogLoss):
+            return self._network.step(rows)
+        loss, delta = self._objective.loss_and_delta(
+            self._network.forward_batch(rows),
+            self._y[rows],
+            self._data.shares(rows),
+        )
+        if math.isfinite(loss):
+            self._network.backward_batch(delta)
+        return loss
+
+    def _weight_of(self, rows: Array) -> float:
+        weights = self._data.sample_weight
+        return len(rows) if weights is None else float(weights[rows].sum(dtype=float))
+
+    def _count(self) -> None:
+        """Add what the network has counted to the counts of the epoch."""
+        new = tuple(self._network.statistics())
+        old = self._recent
+        self._recent = new if old is None else tuple(map(_add, old, new))
+
+    def _recount(self) -> tuple[LayerStatistics, ...]:
         """Return counts of some rows: an interrupt has taken those of the steps."""
-        stack, X = self._weights(), self._X[:_SAMPLE]
+        stack, X = self._weights(), self._data.X[:_SAMPLE]
         outputs = [stack.truncate(n)(X) for n in range(1, len(stack.layers))]
-        return [
+        return tuple(
             LayerStatistics(len(h), int(np.count_nonzero(h)), (h != 0).any(0))
             for h in outputs
-        ]
+        )
 
     def _weights(self) -> RectifierStack:
         try:
@@ -304,50 +469,58 @@ class _Run:
         except ParameterError as error:
             raise self._divergence(np.arange(0)) from error
 
-    def _validate(
-        self, stack: RectifierStack
-    ) -> tuple[float, float] | tuple[None, None]:
+    def _validate(self, stack: RectifierStack) -> Verdict:
         if self._validation is None:
-            return None, None
-        X, y = self._validation
-        return _score(forward(self._network, X, max(stack.sizes[1:])), y)
+            return Verdict()
+        outputs = forward(self._network, self._validation.X, max(stack.sizes[1:]))
+        return judge(self._validation, self._objective, outputs)
 
     def _divergence(self, rows: Array) -> DivergenceError:
-        layer, what = _find_layer(self._network, self._X[rows])
+        layer, what = _find_layer(self._network, self._data.X[rows])
         smaller = self._rate / 10
         return DivergenceError(
-            f"training diverged in epoch {self._number} at learning rate "
-            f"{self._rate:g}: {what} of layer {layer} are not finite numbers. Lower "
-            f"learning_rate, for example to {smaller:g}, or scale the inputs to about "
-            "1, for example with sklearn.preprocessing.StandardScaler.",
+            f"training diverged in epoch {self.number} at learning rate "
+            f"{self._rate:g}: {what} are not finite numbers. Lower learning_rate, for "
+            f"example to {smaller:g}, or scale the inputs, and targets that are "
+            "numbers, to about 1, for example with "
+            "sklearn.preprocessing.StandardScaler.",
             layer=layer,
-            epoch=self._number,
+            epoch=self.number,
             learning_rate=self._rate,
         )
 
 
-def _score(outputs: Array, y: Array) -> tuple[float, float]:
-    """Return error and mean log loss; outputs that are not finite are wrong."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        shifted = outputs - outputs.max(axis=1, keepdims=True)
-        losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(y)), y]
-    wrong = (outputs.argmax(axis=1) != y) | ~np.isfinite(losses)
-    loss = float(losses.mean(dtype=np.float64))
-    return np.count_nonzero(wrong) / len(y), math.inf if math.isnan(loss) else loss
+def _in_dtype(weights: Array | None, dtype: npt.DTypeLike) -> Array | None:
+    return None if weights is None else weights.astype(dtype, copy=False)
 
 
-def _find_layer(network: Network, X: Matrix) -> tuple[int, str]:
+def _is_better(
+    rank: tuple[float, float] | None, best: tuple[float, float] | None
+) -> bool:
+    """Compare ranks; without validation rows the later epoch is the better one."""
+    return rank is None or best is None or rank < best
+
+
+def _of_all(values: Iterable[float | None]) -> tuple[float, ...]:
+    """Return the values, finite as JSON wants them; nothing if not all are there."""
+    values = list(values)
+    known = [min(max(v, -_LARGEST), _LARGEST) for v in values if v is not None]
+    return tuple(known) if len(known) == len(values) else ()
+
+
+def _find_layer(network: Network, X: Matrix) -> tuple[int | None, str]:
     """Return the first layer, counted from 1, that is not finite, and what of it."""
     try:
         stack = network.stack()
     except ParameterError as error:  # its text names the layer
         found = re.search(r"layer (\d+)", str(error))
-        return int(found[1]) if found else 1, "the parameters"
+        layer = int(found[1]) if found else 1
+        return layer, f"the parameters of layer {layer}"
     with np.errstate(over="ignore", invalid="ignore"):
-        for number in range(1, len(stack.layers)):
+        for number in range(1, len(stack.layers) + 1):
             if not np.isfinite(stack.truncate(number)(X)).all():
-                return number, "the outputs"
-    return len(stack.layers), "the outputs"
+                return number, f"the outputs of layer {number}"
+    return None, "the losses, though not the outputs of the network,"
 
 
 def _add(a: LayerStatistics, b: LayerStatistics) -> LayerStatistics:
@@ -358,8 +531,12 @@ def _add(a: LayerStatistics, b: LayerStatistics) -> LayerStatistics:
 
 def _describe(epoch: Epoch) -> str:
     parts = [f"epoch {epoch.number}", f"loss {epoch.loss:.4f}"]
-    if epoch.validation_error is not None:
+    if epoch.validation_score is not None:
+        parts.append(f"validation score {epoch.validation_score:.4f}")
+    elif epoch.validation_error is not None:
         parts.append(f"validation error {100 * epoch.validation_error:.2f} %")
+    elif epoch.validation_loss is not None:
+        parts.append(f"validation loss {epoch.validation_loss:.4f}")
     if epoch.sparsity:
         zeros = " ".join(f"{100 * share:.0f}" for share in epoch.sparsity)
         parts.append(f"zeros {zeros} %")

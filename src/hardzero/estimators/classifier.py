@@ -1,41 +1,21 @@
-"""Rectifier networks as a scikit-learn classifier."""
+"""Rectifier networks that classify."""
 
-import os
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import get_config
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import is_multilabel
 
-from hardzero import kernels
 from hardzero.activations import Activation
-from hardzero.engine.forward import ForwardPass
-from hardzero.engine.initialise import initialise
-from hardzero.engine.schedules import parse_schedule
-from hardzero.engine.train import Settings, train
+from hardzero.engine.objectives import Objective, SigmoidLogLoss, SoftmaxLogLoss
 from hardzero.errors import ParameterError
-from hardzero.estimators.inputs import (
-    check_hidden_activations,
-    check_parameters,
-    draw_seed,
-    read_rows,
-    read_training_set,
-    read_validation_set,
-    split_off_validation_rows,
-)
+from hardzero.estimators.base import RectifierEstimator, Rows
+from hardzero.estimators.targets import Classes, Coding, Indicators
+from hardzero.estimators.weights import weigh_classes
 from hardzero.kernels import Engine
-from hardzero.kernels.network import MAX_THREADS
-from hardzero.kernels.rules import SGD, Adam, Rule
-from hardzero.results import FitHistory
 from hardzero.stack import RectifierStack, apply_link
 
 __all__ = ["RectifierClassifier"]
@@ -43,14 +23,14 @@ __all__ = ["RectifierClassifier"]
 Array = npt.NDArray[Any]
 
 
-class RectifierClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
-):
+class RectifierClassifier(ClassifierMixin, RectifierEstimator):
     """A deep rectifier network that classifies, and whose hidden layers transform.
 
-    Trains on dense or sparse features with softmax log-likelihood. Zeros, in the
-    features and in the hidden layers, are not computed with, so the more of them, the
-    faster training and prediction are. float32 features give float32 results.
+    Trains on dense or sparse features with softmax log-likelihood, or, if `y` is a
+    matrix of 0 and 1 with a column for each of several labels, with sigmoid
+    log-likelihood of each label. Zeros, in the features and in the hidden layers, are
+    not computed with, so the more of them, the faster training and prediction are.
+    float32 features give float32 results.
 
     Parameters
     ----------
@@ -62,12 +42,37 @@ class RectifierClassifier(
         `hardzero.activations`, with a parameter if needed ("leaky_rectifier(0.1)").
     sign_flip : bool, default=False
         Give the second half of the units of each hidden layer the fixed output sign -1.
+    dropout : float or sequence of float, default=0.0
+        Probability, in [0, 1), to set an activation of a hidden layer to zero in
+        training; one for all hidden layers or one for each. The zeros are exact and are
+        not computed with. Whether a unit is dropped depends on `random_state`, the
+        epoch and the content of the row, not on the order of rows.
+    input_dropout : float, default=0.0
+        The same for the features.
+    batch_norm : bool, default=False
+        Normalise the pre-activations of hidden layers over each mini-batch. After
+        training this is part of the weights and biases and costs nothing.
     l1_activation : float, default=0.0
-        Penalty on the hidden activations: this times the mean over rows of the sum
-        over all hidden units of ``|h|``. More of it gives more zeros.
+        Penalty on the hidden activations: this times the mean over rows of the sum over
+        all hidden units of ``|h|``. More of it gives more zeros.
+    l1 : float, default=0.0
+        Penalty on the weights: this times the sum of their absolute values, as a soft
+        threshold after each update, so that weights become exactly 0. Biases are free.
     l2 : float, default=0.0
         Penalty on the weights: this times half the sum of their squares. Biases are
         free.
+    max_norm : float or None, default=None
+        Bound on the Euclidean norm of the weights into each hidden unit.
+    clip_norm : float or None, default=None
+        Bound on the Euclidean norm of the whole gradient in each update.
+    fit_intercept : bool, default=True
+        False leaves all biases at 0. A network of rectifiers is then positively
+        homogeneous: inputs times c > 0 give outputs times c.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class, times which the weights of its rows are taken, in
+        training and in validation; classes that a dict lacks have weight 1. "balanced"
+        gives all classes the same total weight, among the rows of each call. Not for a
+        matrix of labels: give `sample_weight` there.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -77,59 +82,89 @@ class RectifierClassifier(
         "constant"; "step(every, factor)", which multiplies the learning rate by
         `factor` after every `every` epochs ("step" is "step(10, 0.5)"); or
         "cosine(final)", which lets it fall along half a cosine to `final` times its
-        first value at the end of `max_epochs` ("cosine" is "cosine(0)").
+        first value at the end of `max_epochs` ("cosine" is "cosine(0)"). With
+        "warmup(n)+" before one of them it rises linearly in the first `n` epochs.
     momentum : float, default=0.0
         Momentum of "sgd", in [0, 1). Not used by "adam".
     nesterov : bool, default=False
         Use Nesterov's momentum; needs ``solver="sgd"`` and a momentum above 0.
     batch_size : int or "auto", default="auto"
-        Rows in a mini-batch. "auto" takes a fiftieth of the training rows, but at least
-        32 and at most 200, and never more than there are. The last batch of an epoch
-        holds what is left.
+        Rows in a mini-batch. "auto" takes all training rows if they are at most 64,
+        else a fiftieth of them, but at least 32 and at most 200. The last batch of an
+        epoch holds what is left.
+    shuffle : bool, default=True
+        Visit the rows in another order in each epoch.
     max_epochs : int, default=100
-        Number of passes over the training rows, unless training stops earlier.
+        Number of passes over the training rows in one call of `fit`, unless training
+        stops earlier.
+    tol : float or None, default=1e-4
+        Without `early_stopping`, training ends after `patience` epochs in a row whose
+        mean training loss was not lower than the lowest before by this much. None
+        trains for all of `max_epochs`.
     early_stopping : bool, default=False
-        Stop when the validation error no longer falls. Without `X_val`, part of the
-        training rows is set aside for it.
+        Stop when the validation error no longer gets better. Without `X_val`, part of
+        the training rows is set aside for it. Equal rows of a class stay on one side.
     validation_fraction : float, default=0.1
-        Share of rows, of each class, that early stopping sets aside, in (0, 1).
+        Share of rows, by weight and of each class, that early stopping sets aside, in
+        (0, 1).
     patience : int, default=10
         Early stopping ends training after exactly this many epochs in a row that were
-        not better than the best one: none with a lower validation error, nor with the
-        same error and a lower validation loss.
+        not better than the best one: none with a better score, nor with the same one
+        and a lower validation loss.
+        See also `tol`.
+    scoring : str, callable or None, default=None
+        What validation rows are judged by, greater being better: the name of a scorer,
+        see `sklearn.metrics.get_scorer_names`, or a callable (estimator, X, y). It gets
+        the rows as arrays without names of columns, and weights, if there are any, as
+        `sample_weight`. None takes the share of rows that are right.
     init : str, default="auto"
         Distribution of the first weights: "glorot", "he", "he_mean" or "lecun", each
         followed by "_uniform" or "_normal", for all layers; see
         `hardzero.engine.initialise`. "auto" chooses for each layer: He, by the mean of
         inputs and units, for the rectifier and its relatives, LeCun for SELU, Glorot
         for tanh, softplus and others, and for the output layer. Biases start at 0.
+    warm_start : bool, default=False
+        Let `fit` go on from where the last training stopped, with the state of the
+        optimiser, for up to `max_epochs` more epochs. ``n_iter_``, the history and the
+        schedule count all epochs since the start. That state is kept in memory after
+        each training; a pickle holds it only if this is True, or after `partial_fit`.
+    checkpoint : str, path or None, default=None
+        File that `fit` writes after each epoch. If it is there, training goes on from
+        it and ends with the same bits as one that was never interrupted; if it belongs
+        to other data or settings, that is an error. Not together with `warm_start`.
+    checkpoint_seconds : float or None, default=None
+        Write the checkpoint after this many seconds instead, also in the middle of an
+        epoch, and at the end.
     engine : {"auto", "sparse", "dense", "reference"}, default="auto"
-        Kernels: "sparse" always skips zeros, "dense" never does, "auto" decides by
-        what is faster, "reference" is slow and simple.
+        Kernels: "sparse" always skips zeros, "dense" never does, "auto" decides by what
+        is faster, "reference" is slow and simple.
     n_threads : int, default=1
         Number of threads, -1 for all processors. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Decides about first weights, shuffles and the validation split. The same integer
-        gives the same bits on the same machine.
+        Decides about first weights, shuffles, dropout and the validation split. The
+        same integer gives the same bits on the same machine.
     verbose : bool, default=False
         Show a progress bar on standard error.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+        Sorted labels; for a matrix of labels the numbers of its columns.
     stack_ : RectifierStack
         The trained network; `decision_function` gives its outputs.
     history_ : FitHistory
-        Loss, validation error, sparsity, dead units, learning rate and seconds of each
+        Loss, validation scores, sparsity, dead units, learning rate and seconds of each
         epoch.
     loss_curve_ : list of float of length n_iter_
         Mean log loss of the training rows in each epoch.
+    validation_loss_curve_, validation_scores_ : list of float
+        Mean log loss of the validation rows after each epoch, and their score (by
+        default the share of rows that are right); only with validation rows.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs, over all calls if training went on.
     best_epoch_ : int
-        Epoch, counted from 1, whose weights were kept: with validation rows the one
-        with the lowest validation error (of equal ones the lowest loss), else the last.
+        Epoch, counted from 1, whose weights were kept: with validation rows the best
+        one, else the last.
     learning_rate_, batch_size_ : float, int
         What was used, also where "auto" was given.
     n_features_in_ : int
@@ -137,9 +172,9 @@ class RectifierClassifier(
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if all of them are strings.
     n_outputs_ : int
-        Number of outputs of the network, the number of classes.
+        Number of outputs of the network, the number of classes or labels.
     out_activation_ : str
-        "softmax".
+        "softmax"; "sigmoid" for a matrix of labels.
 
     See Also
     --------
@@ -149,6 +184,14 @@ class RectifierClassifier(
     -----
     Ctrl-C during `fit` ends training with a warning and leaves a fitted estimator with
     the best weights so far.
+
+    Training that goes on, by `partial_fit` or `warm_start`, does so from the last
+    epoch, not from the best one: as if it had never stopped.
+
+    Rows of weight 0 are left out before anything else. Constant columns are allowed;
+    they act as a bias. Features are not scaled: they should be of about size 1. Of any
+    other finite size they are trained on as they are, which may end in a
+    `DivergenceError` or a network that learned little.
 
     References
     ----------
@@ -167,9 +210,6 @@ class RectifierClassifier(
     """
 
     classes_: Array
-    stack_: RectifierStack
-    history_: FitHistory
-    _forward: ForwardPass
 
     def __init__(
         self,
@@ -177,19 +217,33 @@ class RectifierClassifier(
         *,
         activation: str | Activation | Sequence[str | Activation] = "rectifier",
         sign_flip: bool = False,
+        dropout: float | Sequence[float] = 0.0,
+        input_dropout: float = 0.0,
+        batch_norm: bool = False,
         l1_activation: float = 0.0,
+        l1: float = 0.0,
         l2: float = 0.0,
+        max_norm: float | None = None,
+        clip_norm: float | None = None,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
         solver: str = "adam",
         learning_rate: float | str = "auto",
         learning_rate_schedule: str = "constant",
         momentum: float = 0.0,
         nesterov: bool = False,
         batch_size: int | str = "auto",
+        shuffle: bool = True,
         max_epochs: int = 100,
+        tol: float | None = 1e-4,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
+        scoring: str | Callable[..., float] | None = None,
         init: str = "auto",
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float | None = None,
         engine: Engine = "auto",
         n_threads: int = 1,
         random_state: int | np.random.RandomState | None = None,
@@ -198,92 +252,85 @@ class RectifierClassifier(
         self.hidden_sizes = hidden_sizes
         self.activation = activation
         self.sign_flip = sign_flip
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.batch_norm = batch_norm
         self.l1_activation = l1_activation
+        self.l1 = l1
         self.l2 = l2
+        self.max_norm = max_norm
+        self.clip_norm = clip_norm
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.solver = solver
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
         self.momentum = momentum
         self.nesterov = nesterov
         self.batch_size = batch_size
+        self.shuffle = shuffle
         self.max_epochs = max_epochs
+        self.tol = tol
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.scoring = scoring
         self.init = init
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.engine = engine
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, *, X_val: Any = None, y_val: Any = None) -> Self:
-        """Train the network.
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Train for one epoch on some rows.
+
+        Any number of calls over the same rows gives the same bits as that many epochs
+        of `fit`. There are no validation rows: `early_stopping` does nothing here.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features, finite. Sparse matrices of any format are used as CSR and never
-            made dense. Features that are not float32 or float64 become float32.
-        y : array-like of shape (n_samples,)
-            Labels: numbers, strings or booleans. One class is allowed.
-        X_val : array-like or sparse matrix of shape (n_validation, n_features), \
-optional
-            Validation rows. The weights of the epoch with the lowest validation error
-            are kept; with ``early_stopping`` they also decide when to stop.
-        y_val : array-like of shape (n_validation,), optional
-            Labels of the validation rows, none that `y` does not have.
+            Features.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels.
+        classes : array-like of shape (n_classes,), optional
+            All labels there will ever be. In the first call None means that there are
+            no others than those in `y`; later calls need not give it again. Not used
+            for a matrix of labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row, as in `fit`.
 
         Returns
         -------
         self : RectifierClassifier
-            The fitted estimator.
+            The estimator, trained for one more epoch.
 
         Raises
         ------
         ParameterError
-            If a parameter of the estimator is not allowed.
+            If a parameter of the estimator is not allowed, was changed in between, or
+            is `checkpoint`.
         DataError
-            If the validation rows do not fit, or there are too few rows to set some
-            aside.
+            If `y` has other labels than those at the start, `classes` are others than
+            at the start, or weights do not fit.
         ValueError
-            If `X` or `y` is not usable for classification.
+            If scikit-learn's checks do not accept `X` and `y`.
         DivergenceError
             If weights or losses stop being finite numbers.
         """
-        check_parameters(self)
-        self.__dict__.pop("stack_", None)  # a fit that fails leaves nothing half-fitted
-        X, y, classes = read_training_set(self, X, y)
-        validation = read_validation_set(self, X_val, y_val, classes, X.dtype)
-        seed = draw_seed(self.random_state)
-        rows = np.arange(X.shape[0])
-        if validation is None and self.early_stopping:
-            rows, held_out = split_off_validation_rows(
-                y, self.validation_fraction, seed
-            )
-            validation = X[held_out], y[held_out]
-        settings = self._settings(len(rows))
-        network = kernels.build(
-            self._first_stack(X.shape[1], len(classes), X.dtype, seed),
-            self._rule(settings.learning_rate),
-            engine=self.engine,
-            l1_activation=float(self.l1_activation),
-            n_threads=self._count_threads(),
-        )
-        stack, history = train(
-            network,
-            X,
-            y,
-            settings=settings,
-            seed=seed,
-            rows=rows,
-            validation=validation,
-            progress=bool(self.verbose),
-        )
-        self._keep(stack, history, classes, settings)
-        return self
+        coding: Coding | None = None
+        if classes is not None and not is_multilabel(y):
+            coding = Classes.learn(np.asarray(classes))
+            self._compare_classes(coding)
+        return self._partial_fit(X, y, sample_weight, coding)
 
     def predict(self, X: Any) -> Array:
-        """Return the most probable class of each row.
+        """Return the most probable class of each row, or all labels that it has.
 
         Parameters
         ----------
@@ -292,20 +339,22 @@ optional
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Labels.
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Classes; for a matrix of labels 1 where the probability is above one half.
 
         Raises
         ------
         DataError
             If inputs are so large that the outputs of the network overflow.
         """
-        best: Array = self._outputs(X).argmax(axis=1)
-        labels: Array = self.classes_[best]
+        outputs = self._outputs(X)
+        if self.out_activation_ == "sigmoid":
+            return (outputs > 0).astype(np.int64)
+        labels: Array = self.classes_[outputs.argmax(axis=1)]
         return labels
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class.
+        """Return the probability of each class or label.
 
         Parameters
         ----------
@@ -315,17 +364,19 @@ optional
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of ``classes_``; each row sums to 1.
+            Probabilities in the order of ``classes_``; each row sums to 1, but for a
+            matrix of labels, where each entry is that of its label alone.
 
         Raises
         ------
         DataError
             If inputs are so large that the outputs of the network overflow.
         """
-        return apply_link("softmax", self._outputs(X))
+        outputs = self._outputs(X)
+        return apply_link(self.stack_.output_link, outputs)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the outputs of the network before the softmax.
+        """Return the outputs of the network before softmax or sigmoid.
 
         Parameters
         ----------
@@ -336,7 +387,7 @@ optional
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the log-odds of the second, ``classes_[1]``; else one
-            column for each class.
+            column for each class or label.
 
         Raises
         ------
@@ -344,164 +395,41 @@ optional
             If inputs are so large that the outputs of the network overflow.
         """
         outputs = self._outputs(X)
-        if outputs.shape[1] == 2:
+        if outputs.shape[1] == 2 and self.out_activation_ == "softmax":
             with np.errstate(over="ignore"):  # outputs are finite: so far apart
                 log_odds: Array = outputs[:, 1] - outputs[:, 0]
             most = np.finfo(log_odds.dtype).max
             return log_odds.clip(-most, most)
         return outputs
 
-    def transform(self, X: Any, layer: int = -1) -> Array:
-        """Return the activations of a hidden layer, signs applied.
+    def _target_form(self, y: Any) -> dict[str, bool]:
+        return {"multi_output": y is not None and is_multilabel(y)}
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-        layer : int, default=-1
-            Number of the hidden layer, counted from 0, or from the last one backwards
-            as -1, -2, ...
+    def _learn_coding(
+        self, y: Array, sample_weight: Array | None, dtype: npt.DTypeLike
+    ) -> Coding:
+        return Classes.learn(y) if y.ndim == 1 else Indicators(y.shape[1])
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_units)
-            Activations.
+    def _objective(self, coding: Coding) -> Objective:
+        return SoftmaxLogLoss() if isinstance(coding, Classes) else SigmoidLogLoss()
 
-        Raises
-        ------
-        DataError
-            If inputs are so large that the activations overflow.
-        ParameterError
-            If there is no such layer, or names of columns were asked for by
-            ``set_output`` for another layer than the last.
-        """
-        check_is_fitted(self)
-        n_hidden = len(self.stack_.layers) - 1
-        if n_hidden == 0:
+    def _loss_weights(self, rows: Rows, coding: Coding) -> Array | None:
+        if isinstance(coding, Classes):
+            return weigh_classes(
+                self.class_weight, coding.classes, rows.codes, rows.sample_weight
+            )
+        if self.class_weight is not None:
             raise ParameterError(
-                "transform gives hidden activations, but the network has no hidden "
-                "layer. Give hidden_sizes at least one entry and fit again."
+                f"class_weight={self.class_weight!r} was given with a matrix of "
+                "labels, expected one label for each row. Give sample_weight instead."
             )
-        is_whole = isinstance(layer, int | np.integer)
-        if not (is_whole and -n_hidden <= layer < n_hidden):
-            raise ParameterError(
-                f"layer={layer!r} was given to transform, but the network has "
-                f"{n_hidden} hidden layers. Give a number from {-n_hidden} to "
-                f"{n_hidden - 1}."
-            )
-        number = int(layer) % n_hidden + 1
-        if number != n_hidden and self._names_columns():
-            raise ParameterError(
-                f"layer={layer} was given to transform, but set_output names the units "
-                "of the last hidden layer only. Give layer=-1, or call "
-                "set_output(transform='default')."
-            )
-        return self._outputs(X, number)
+        return rows.sample_weight
 
-    def _settings(self, n_samples: int) -> Settings:
-        rate = self.learning_rate
-        if rate == "auto":
-            rate = 0.001 if self.solver == "adam" else 0.05 * (1 - self.momentum)
-        size = self.batch_size
-        if size == "auto":
-            size = min(max(n_samples // 50, 32), 200)
-        return Settings(
-            batch_size=min(int(size), n_samples),
-            max_epochs=int(self.max_epochs),
-            learning_rate=float(rate),
-            schedule=parse_schedule(self.learning_rate_schedule),
-            patience=int(self.patience) if self.early_stopping else None,
-        )
-
-    def _first_stack(
-        self, n_features: int, n_classes: int, dtype: npt.DTypeLike, seed: int
-    ) -> RectifierStack:
-        sizes = self.hidden_sizes
-        hidden = [int(size) for size in np.atleast_1d(np.asarray(sizes, dtype=int))]
-        return initialise(
-            (n_features, *hidden, n_classes),
-            check_hidden_activations(self.activation, len(hidden)),
-            seed=seed,
-            scheme=self.init,
-            sign_flip=bool(self.sign_flip),
-            dtype=dtype,
-        )
-
-    def _rule(self, learning_rate: float) -> Rule:
-        l2 = float(self.l2)
-        if self.solver == "adam":
-            return Adam(learning_rate, l2=l2)
-        momentum = float(self.momentum)
-        return SGD(learning_rate, momentum, nesterov=bool(self.nesterov), l2=l2)
-
-    def _count_threads(self) -> int:
-        if self.n_threads != -1:
-            return int(self.n_threads)
-        try:
-            n_processors = len(os.sched_getaffinity(0))
-        except AttributeError:  # macOS and Windows cannot tell
-            n_processors = os.cpu_count() or 1
-        return min(n_processors, MAX_THREADS)
-
-    def _keep(
-        self,
-        stack: RectifierStack,
-        history: FitHistory,
-        classes: Array,
-        settings: Settings,
-    ) -> None:
-        fitted = {
-            "classes_": classes,
-            "stack_": stack,
-            "history_": history,
-            "n_iter_": history.n_epochs,
-            "best_epoch_": history.best_epoch,
-            "learning_rate_": settings.learning_rate,
-            "batch_size_": settings.batch_size,
-            "n_outputs_": stack.n_outputs,
-            "out_activation_": stack.output_link,
-            "_forward": ForwardPass(),
-        }
-        self.__dict__.update(fitted)  # all or, if Ctrl-C comes first, nothing
-        if history.stopped == "interrupted":
-            warnings.warn(
-                f"training was interrupted; the weights of epoch {history.best_epoch} "
-                f"of {history.n_epochs} are kept. Call fit again to train from the "
-                "start.",
-                stacklevel=3,
-            )
-
-    def _outputs(self, X: Any, n_layers: int | None = None) -> Array:
-        check_is_fitted(self)
-        X = read_rows(self, X, self.stack_.dtype)
-        return self._forward(
-            self.stack_,
-            X,
-            n_layers=n_layers,
-            engine=self.engine,
-            n_threads=self._count_threads(),
-        )
-
-    def _names_columns(self) -> bool:
-        # What set_output was called with is kept by scikit-learn under this name.
-        own = getattr(self, "_sklearn_output_config", {})
-        config = own.get("transform", get_config()["transform_output"])
-        return bool(config != "default")
-
-    @property
-    def loss_curve_(self) -> list[float]:
-        """Mean log loss of the training rows in each epoch."""
-        return list(self.history_.loss)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.stack_.sizes[-2]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "stack_")
+    def _predicting(self, coding: Coding, stack: RectifierStack) -> dict[str, Any]:
+        assert isinstance(coding, Classes | Indicators)
+        return super()._predicting(coding, stack) | {"classes_": coding.classes}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.classifier_tags.multi_label = True
         return tags

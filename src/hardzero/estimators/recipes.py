@@ -38,8 +38,8 @@ def glorot2011(data: str = "image", *, learning_rate: float = 0.1) -> dict[str, 
     at a constant rate, L1 penalty of 0.001 on the activations, sign flip of half of the
     units. From the authors' code: uniform initial weights of Glorot & Bengio 2010 in
     all layers and zero biases, also for rectifiers. The paper says neither for how
-    many epochs it trained nor when it stopped, so ``max_epochs``, ``early_stopping``
-    and ``patience`` are not part of the recipe.
+    many epochs it trained nor when it stopped, so ``max_epochs``, ``early_stopping``,
+    ``patience`` and ``tol`` are not part of the recipe.
 
     References
     ----------

@@ -4,6 +4,7 @@ from typing import Literal
 
 from hardzero.errors import ParameterError
 from hardzero.kernels.network import Network
+from hardzero.kernels.options import NO_OPTIONS, StepOptions
 from hardzero.kernels.rules import Rule
 from hardzero.stack import RectifierStack
 
@@ -18,6 +19,7 @@ def build(
     engine: Engine = "auto",
     *,
     l1_activation: float = 0.0,
+    options: StepOptions = NO_OPTIONS,
     n_threads: int = 1,
 ) -> Network:
     """Build the engine that trains a copy of a stack.
@@ -34,6 +36,8 @@ def build(
         the plain and slow definition.
     l1_activation : float, default=0.0
         Coefficient of the mean over rows of the sum over hidden units of ``|h|``.
+    options : StepOptions, optional
+        Dropout, batch normalisation, penalties and bounds; none if left out.
     n_threads : int, default=1
         Threads to use.
 
@@ -53,19 +57,32 @@ def build(
         from hardzero.kernels.sparse import SparseNetwork
 
         return SparseNetwork(
-            stack, rule, l1_activation=l1_activation, n_threads=n_threads, mode=engine
+            stack,
+            rule,
+            l1_activation=l1_activation,
+            options=options,
+            n_threads=n_threads,
+            mode=engine,
         )
     if engine == "dense":
         from hardzero.kernels.dense import DenseNetwork
 
         return DenseNetwork(
-            stack, rule, l1_activation=l1_activation, n_threads=n_threads
+            stack,
+            rule,
+            l1_activation=l1_activation,
+            options=options,
+            n_threads=n_threads,
         )
     if engine == "reference":
         from hardzero.kernels.reference import ReferenceNetwork
 
         return ReferenceNetwork(
-            stack, rule, l1_activation=l1_activation, n_threads=n_threads
+            stack,
+            rule,
+            l1_activation=l1_activation,
+            options=options,
+            n_threads=n_threads,
         )
     raise ParameterError(
         f"engine is {engine!r}, expected 'auto', 'sparse', 'dense' or 'reference'. "

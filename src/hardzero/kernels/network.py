@@ -17,7 +17,9 @@ and the penalty's derivative is that of |h| where h is not 0, and 0 where it is.
 arrays of numbers have the dtype of the stack, float32 or float64.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,43 +27,51 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from hardzero.errors import DataError, ParameterError
+from hardzero.kernels.options import StepOptions
 from hardzero.kernels.rules import SGD, Adam, Rule, plain_float
 from hardzero.kernels.statistics import LayerStatistics
+from hardzero.random import row_hashes
 from hardzero.stack import RectifierStack
+from hardzero.threads import MAX_THREADS
 
 __all__ = [
-    "MAX_THREADS",
     "Network",
     "TrainingSet",
     "check_delta",
     "check_inputs",
+    "check_options",
     "check_same_architecture",
     "check_settings",
     "check_softmax",
+    "check_state",
     "check_structure",
     "check_training_set",
+    "moments",
     "require_bound",
+    "require_classes",
     "require_rows",
 ]
 
 Array = npt.NDArray[Any]
+UInt64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.integer[Any]]
 Matrix = Any
 """A C-contiguous ndarray or a SciPy CSR matrix or array; SciPy has no types."""
-
-MAX_THREADS = 1024
-"""The most threads that a network may be told to use."""
 
 
 class Network(Protocol):
     """A copy of a stack's parameters that mini-batch steps change.
 
-    An engine is built as ``Engine(stack, rule, *, l1_activation=0.0, n_threads=1)``.
-    `step` is `forward_batch`, the softmax log loss with its derivative, and
-    `backward_batch`; other objectives call the two halves themselves.
+    An engine is built as ``Engine(stack, rule, *, l1_activation=0.0,
+    options=StepOptions(), n_threads=1)``; `hardzero.kernels.options` describes what a
+    step does beside the loss and the rule. `step` is `forward_batch`, the softmax log
+    loss with its derivative, and `backward_batch`; other objectives call the two halves
+    themselves.
     """
 
-    def bind(self, X: Matrix, y: Array, sample_weight: Array | None = None) -> None:
+    def bind(
+        self, X: Matrix, y: Array | None = None, sample_weight: Array | None = None
+    ) -> None:
         """Set the training set that later steps draw rows from; nothing is copied.
 
         Parameters
@@ -69,8 +79,8 @@ class Network(Protocol):
         X : C-contiguous ndarray or CSR matrix of shape (n, n_inputs)
             Inputs in the dtype of the stack. CSR has sorted indices and no duplicates;
             explicit zeros are allowed.
-        y : ndarray of int64 of shape (n,)
-            Class of each row, an index in [0, n_outputs).
+        y : ndarray of int64 of shape (n,), optional
+            Class of each row, an index in [0, n_outputs); only `step` needs them.
         sample_weight : ndarray of shape (n,), optional
             Weight of each row, 0 or more. None means all 1.
 
@@ -78,6 +88,16 @@ class Network(Protocol):
         ------
         DataError
             If an array is not as described.
+        """
+        ...
+
+    def begin_epoch(self, number: int) -> None:
+        """Draw anew what dropout drops; before the first call the epoch is 1.
+
+        Parameters
+        ----------
+        number : int
+            Number of the epoch.
         """
         ...
 
@@ -100,8 +120,8 @@ class Network(Protocol):
         Raises
         ------
         ParameterError
-            If there are no rows, no training set is bound, or the output link of the
-            stack is not "softmax".
+            If there are no rows, no training set with classes is bound, or the output
+            link of the stack is not "softmax".
         """
         ...
 
@@ -132,6 +152,9 @@ class Network(Protocol):
 
     def backward_batch(self, delta: Array) -> None:
         """Update the parameters for the rows of the last `forward_batch`.
+
+        The running means of batch normalisation move too, unless all weights of the
+        batch are 0.
 
         Parameters
         ----------
@@ -189,7 +212,8 @@ class Network(Protocol):
         Returns
         -------
         RectifierStack
-            A copy, which later steps do not change.
+            A copy, which later steps do not change. Batch normalisation is folded into
+            its weights and biases.
 
         Raises
         ------
@@ -201,8 +225,9 @@ class Network(Protocol):
     def load(self, stack: RectifierStack) -> None:
         """Go on from the parameters of a stack.
 
-        The state of the update rule (momentum, Adam's means and step count) starts
-        anew. Training set, learning rate and statistics stay.
+        The state of the update rule (momentum, Adam's means and step count) and of
+        batch normalisation (gamma 1, mean 0, variance 1) starts anew. Training set,
+        learning rate, epoch and statistics stay.
 
         Parameters
         ----------
@@ -216,13 +241,42 @@ class Network(Protocol):
         """
         ...
 
+    def state(self) -> dict[str, Array]:
+        """Return all that later steps depend on, but training set and learning rate.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Parameters, moments, running means and the numbers of steps and epoch,
+            copied. A network of the same class, built from the same arguments, goes on
+            from them with the same bits.
+        """
+        ...
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        """Go on from what `state` returned.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray
+            State of a network of the same class and architecture.
+
+        Raises
+        ------
+        ParameterError
+            If an array is missing, unknown, or of another shape or dtype. Nothing is
+            changed then.
+        """
+        ...
+
     def statistics(self) -> list[LayerStatistics]:
         """Return the counts of zeros since the last call and start new ones.
 
         Returns
         -------
         list of LayerStatistics
-            One entry for each hidden layer, over the rows of all steps since then.
+            One entry for each hidden layer, over the rows of all steps since then;
+            zeros that dropout made do not count.
         """
         ...
 
@@ -235,20 +289,31 @@ class TrainingSet:
     ----------
     X : ndarray or CSR matrix of shape (n, n_inputs)
         Inputs.
-    y : ndarray of int64 of shape (n,)
-        Classes.
+    y : ndarray of int64 of shape (n,) or None
+        Classes, if there are any.
     sample_weight : ndarray of shape (n,) or None
         Weights in the dtype of `X`; None means all 1.
     """
 
     X: Matrix
-    y: Array
+    y: Array | None
     sample_weight: Array | None
 
     @property
     def is_sparse(self) -> bool:
         """Whether `X` is a CSR matrix."""
         return bool(sp.issparse(self.X))
+
+    @cached_property
+    def row_hashes(self) -> UInt64:
+        """Hash of each row's content, which dropout draws from, made when asked for.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype uint64
+            What `hardzero.random.row_hashes` returns for `X`.
+        """
+        return row_hashes(self.X)
 
     def shares(self, rows: Rows) -> Array:
         """Return the share of each row in the total weight of a batch.
@@ -336,8 +401,37 @@ def check_settings(
         )
 
 
+def check_options(stack: RectifierStack, options: StepOptions) -> None:
+    """Check that the options of a step fit a stack.
+
+    Parameters
+    ----------
+    stack : RectifierStack
+        Parameters to start from.
+    options : StepOptions
+        Options.
+
+    Raises
+    ------
+    ParameterError
+        If they are none, or dropout has another number of levels than the stack.
+    """
+    if not isinstance(options, StepOptions):
+        raise ParameterError(
+            f"options is {options!r}, expected the options of a training step. Give "
+            "StepOptions(...)."
+        )
+    n_levels = len(stack.layers)
+    if len(options.dropout) not in (0, n_levels):
+        raise ParameterError(
+            f"dropout has {len(options.dropout)} rates, expected {n_levels}: one for "
+            f"the inputs and one for each of {n_levels - 1} hidden layers. Give 0 for "
+            "those that drop nothing, or no rates at all."
+        )
+
+
 def check_training_set(
-    stack: RectifierStack, X: Matrix, y: Array, sample_weight: Array | None
+    stack: RectifierStack, X: Matrix, y: Array | None, sample_weight: Array | None
 ) -> TrainingSet:
     """Check the arguments of `Network.bind`.
 
@@ -350,7 +444,7 @@ def check_training_set(
         Network to be trained.
     X : ndarray or CSR matrix of shape (n, n_inputs)
         Inputs.
-    y : ndarray of int64 of shape (n,)
+    y : ndarray of int64 of shape (n,) or None
         Classes.
     sample_weight : ndarray of shape (n,) or None
         Weights.
@@ -367,17 +461,8 @@ def check_training_set(
     """
     check_inputs(stack, X)
     n_rows = X.shape[0]
-    if y.shape != (n_rows,) or y.dtype != np.int64:
-        raise DataError(
-            f"y is {y.dtype} of shape {y.shape}, expected int64 of shape ({n_rows},). "
-            "Give one class index for each row of X."
-        )
-    if n_rows and not (y.min() >= 0 and y.max() < stack.n_outputs):
-        raise DataError(
-            f"y has classes from {y.min()} to {y.max()}, expected 0 to "
-            f"{stack.n_outputs - 1}. Number the classes from 0, or give the network "
-            "one output for each class."
-        )
+    if y is not None:
+        _check_classes(y, n_rows, stack.n_outputs)
     if sample_weight is not None:
         if sample_weight.shape != (n_rows,):
             raise DataError(
@@ -391,6 +476,20 @@ def check_training_set(
                 "numbers of 0 or more. Set the weight of rows to be ignored to 0."
             )
     return TrainingSet(X, y, sample_weight)
+
+
+def _check_classes(y: Array, n_rows: int, n_classes: int) -> None:
+    if y.shape != (n_rows,) or y.dtype != np.int64:
+        raise DataError(
+            f"y is {y.dtype} of shape {y.shape}, expected int64 of shape ({n_rows},). "
+            "Give one class index for each row of X."
+        )
+    if n_rows and not (y.min() >= 0 and y.max() < n_classes):
+        raise DataError(
+            f"y has classes from {y.min()} to {y.max()}, expected 0 to "
+            f"{n_classes - 1}. Number the classes from 0, or give the network one "
+            "output for each class."
+        )
 
 
 def check_inputs(stack: RectifierStack, X: Matrix) -> None:
@@ -545,6 +644,85 @@ def require_bound(data: TrainingSet | None) -> TrainingSet:
     if data is None:
         raise ParameterError("no training set is bound. Call bind(X, y) first.")
     return data
+
+
+def require_classes(data: TrainingSet | None) -> Array:
+    """Return the classes that a network is trained on.
+
+    Parameters
+    ----------
+    data : TrainingSet or None
+        Training set, if `Network.bind` has been called.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n,)
+        Classes.
+
+    Raises
+    ------
+    ParameterError
+        If there is no training set, or it has no classes.
+    """
+    y = require_bound(data).y
+    if y is None:
+        raise ParameterError(
+            "step needs classes, but the training set was bound without them. Call "
+            "bind(X, y), or compute the loss between forward_batch and backward_batch."
+        )
+    return y
+
+
+def moments(rule: Rule) -> tuple[str, ...]:
+    """Return the names of the arrays that a rule keeps for each parameter.
+
+    Parameters
+    ----------
+    rule : SGD or Adam
+        Update rule.
+
+    Returns
+    -------
+    tuple of str
+        "m" and "v" as in `hardzero.kernels.rules`, as far as the rule needs them.
+    """
+    if isinstance(rule, Adam):
+        return "m", "v"
+    return ("m",) if rule.momentum else ()
+
+
+def check_state(expected: Mapping[str, Array], given: Mapping[str, Array]) -> None:
+    """Check the argument of `Network.set_state`.
+
+    Parameters
+    ----------
+    expected : dict of str to ndarray
+        State of the network that is to go on from it.
+    given : dict of str to ndarray
+        State of another one.
+
+    Raises
+    ------
+    ParameterError
+        If names, shapes or dtypes differ.
+    """
+    remedy = (
+        "Give the state of a network of the same class, architecture, dtype, rule and "
+        "options."
+    )
+    missing, unknown = expected.keys() - given.keys(), given.keys() - expected.keys()
+    if missing or unknown:
+        raise ParameterError(
+            f"the state lacks {sorted(missing)} and has {sorted(unknown)}, expected "
+            f"{len(expected)} arrays and no others. {remedy}"
+        )
+    for name, array in expected.items():
+        found = np.asarray(given[name])
+        if found.shape != array.shape or found.dtype != array.dtype:
+            raise ParameterError(
+                f"{name} of the state is {found.dtype} of shape {found.shape}, "
+                f"expected {array.dtype} of shape {array.shape}. {remedy}"
+            )
 
 
 def check_delta(delta: Array, outputs: Array | None) -> None:

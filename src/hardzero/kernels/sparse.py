@@ -14,6 +14,7 @@ depend neither on the plan nor on the threads, to the last bit.
 
 # ruff: noqa: D102  (the methods are documented in `Network`)
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -29,15 +30,25 @@ from hardzero.kernels.network import (
     TrainingSet,
     check_delta,
     check_inputs,
+    check_options,
     check_same_architecture,
     check_settings,
     check_softmax,
+    check_state,
     check_training_set,
+    moments,
     require_bound,
+    require_classes,
     require_rows,
 )
+from hardzero.kernels.options import (
+    BATCH_NORM_EPSILON,
+    BATCH_NORM_MOMENTUM,
+    NO_OPTIONS,
+    StepOptions,
+)
 from hardzero.kernels.plan import Costs, Kernel, LayerChoice, shipped_costs
-from hardzero.kernels.rules import Adam, Rule
+from hardzero.kernels.rules import SGD, Adam, Rule
 from hardzero.kernels.statistics import LayerStatistics
 from hardzero.stack import RectifierStack
 
@@ -88,6 +99,8 @@ class SparseNetwork(Network):
         Update rule.
     l1_activation : float, default=0.0
         Coefficient of the mean over rows of the sum over hidden units of ``|h|``.
+    options : StepOptions, optional
+        Dropout, batch normalisation, penalties and bounds; none if left out.
     n_threads : int, default=1
         Threads to use. The result does not depend on it.
     mode : {"auto", "sparse", "dense"}, default="auto"
@@ -113,6 +126,7 @@ class SparseNetwork(Network):
         rule: Rule,
         *,
         l1_activation: float = 0.0,
+        options: StepOptions = NO_OPTIONS,
         n_threads: int = 1,
         mode: Literal["auto", "sparse", "dense"] = "auto",
         costs: Costs | None = None,
@@ -121,7 +135,9 @@ class SparseNetwork(Network):
         skip_zeros: bool = True,
     ) -> None:
         check_settings(stack, rule, l1_activation, n_threads)
+        check_options(stack, options)
         self._given = stack
+        self._options = options
         self._l1_activation = l1_activation
         self._is_double = stack.dtype == np.float64
         self._level = level or _core.active_level()
@@ -137,6 +153,16 @@ class SparseNetwork(Network):
             for layer in stack.layers
         ]
         self._core = make(shapes, self._level)
+        self._core.set_options(
+            list(options.dropout) or [0.0] * len(shapes),
+            options.batch_norm,
+            BATCH_NORM_EPSILON,
+            BATCH_NORM_MOMENTUM,
+            options.l1_weights,
+            options.max_norm,
+            options.clip_norm,
+            options.fit_biases,
+        )
         if costs is None:
             costs = self._find_costs() if mode == "auto" else shipped_costs(self._level)
         self._core.set_plan(_MODES[mode], skip_zeros, timed, n_threads, costs.as_list())
@@ -144,18 +170,29 @@ class SparseNetwork(Network):
         self._outputs: Array | None = None
         self._set_rule(rule)
         self.load(stack)
+        self.begin_epoch(1)
 
-    def bind(self, X: Matrix, y: Array, sample_weight: Array | None = None) -> None:
+    def bind(
+        self, X: Matrix, y: Array | None = None, sample_weight: Array | None = None
+    ) -> None:
         data = check_training_set(self._given, X, y, sample_weight)
-        y = np.ascontiguousarray(data.y)
-        weight = data.sample_weight
-        if weight is not None:
-            weight = np.ascontiguousarray(weight)
-        self._core.bind(self._inputs(data.X), y, weight)
+        y, weight = data.y, data.sample_weight
+        self._core.bind(
+            self._inputs(data.X),
+            None if y is None else np.ascontiguousarray(y),
+            None if weight is None else np.ascontiguousarray(weight),
+            data.row_hashes if self._options.drops else None,
+        )
         self._data = data
+
+    def begin_epoch(self, number: int) -> None:
+        self._epoch = number
+        if self._options.drops:
+            self._core.set_keys([int(key) for key in self._options.keys(number)])
 
     def step(self, rows: Rows) -> float:
         check_softmax(self._given)
+        require_classes(self._data)
         self._outputs = None
         loss: float = self._core.step(self._checked(rows))
         return loss
@@ -189,23 +226,37 @@ class SparseNetwork(Network):
         self._core.flush()
         layers = []
         for i, layer in enumerate(self._given.layers):
-            slopes = None if layer.slopes is None else self._core.slopes(i)
-            layers.append(
-                replace(layer, W=self._core.W(i), b=self._core.b(i), slopes=slopes)
-            )
+            arrays = {name: self._core.array(i, name) for name in layer.arrays()}
+            if self._normalises(i):
+                variance = self._core.array(i, "variance") + BATCH_NORM_EPSILON
+                scale = self._core.array(i, "gamma") / np.sqrt(variance)
+                arrays["W"] = arrays["W"] * scale
+                arrays["b"] = arrays["b"] - self._core.array(i, "mean") * scale
+            slopes = arrays.get("slopes")
+            layers.append(replace(layer, W=arrays["W"], b=arrays["b"], slopes=slopes))
         return replace(self._given, layers=tuple(layers))
 
     def load(self, stack: RectifierStack) -> None:
         check_same_architecture(self._given, stack)
         self._core.forget()
         for i, layer in enumerate(stack.layers):
-            self._core.W(i)[:] = layer.W
-            self._core.b(i)[:] = layer.b
-            if layer.signs is not None:
-                self._core.signs(i)[:] = layer.signs
-            if layer.slopes is not None:
-                self._core.slopes(i)[:] = layer.slopes
+            for name, array in layer.arrays().items():
+                self._core.array(i, name)[:] = array
         self._outputs = None
+
+    def state(self) -> dict[str, Array]:
+        return {name: array.copy() for name, array in self._arrays()}
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        check_state(self.state(), state)
+        self.begin_epoch(int(state["epoch"]))
+        # Updates that idle rows wait for go by the rate that they were made at.
+        rate, self._outputs = self._rule.learning_rate, None
+        self.set_learning_rate(float(state["learning_rate"]))
+        for name, array in self._arrays():
+            array[...] = state[name]
+        if rate != self._rule.learning_rate:
+            self.set_learning_rate(rate)
 
     def statistics(self) -> list[LayerStatistics]:
         counts = []
@@ -232,6 +283,29 @@ class SparseNetwork(Network):
                     kernel = _KERNELS[choice[0]]
                     choices.append(LayerChoice(i + 1, direction, kernel, *choice[1:]))
         return choices
+
+    def _arrays(self) -> Iterator[tuple[str, Array]]:
+        """Yield the name of each array of the state, and the core's array itself."""
+        yield "n_steps", self._core.n_steps().reshape(())
+        yield "epoch", np.array(self._epoch, dtype=np.uint64)
+        yield "learning_rate", np.array(self._rule.learning_rate)
+        is_lazy = isinstance(self._rule, SGD) and (self._rule.momentum or self._rule.l2)
+        for i, layer in enumerate(self._given.layers):
+            names = list(layer.arrays())
+            learned = [name for name in names if name != "signs"]
+            if self._normalises(i):
+                names += ["gamma", "mean", "variance"]
+                learned.append("gamma")
+            for name in names:
+                yield f"{name}.{i}", self._core.array(i, name)
+            for k, moment in enumerate(moments(self._rule), start=1):
+                for name in learned:
+                    yield f"{moment}.{name}.{i}", self._core.array(i, name, k)
+            if is_lazy:
+                yield f"n_updates.{i}", self._core.times(i)
+
+    def _normalises(self, layer: int) -> bool:
+        return self._options.batch_norm and layer < len(self._given.layers) - 1
 
     def _find_costs(self) -> Costs:
         if self._given.n_parameters < _WORTH_CALIBRATING:

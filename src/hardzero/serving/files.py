@@ -2,38 +2,74 @@
 
 A model file is an ordinary safetensors file. Its arrays are those of
 `RectifierStack.arrays`; its metadata has one entry, "hardzero", a JSON object with the
-architecture, the classes, the feature names, the versions that wrote it, and a SHA-256
-checksum over the values of all of that and of the arrays. A file with an altered byte
-is refused, unless it still spells the same values, such as JSON with another space.
+kind of the model, the architecture, the classes, the feature names, the versions that
+wrote it, and a SHA-256 checksum over the values of all of that and of the arrays. A
+file with an altered byte is refused, unless it still spells the same values, such as
+JSON with another space. Version 1 of the format had no kind: all were classifiers.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import platform
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from reprlib import repr as brief
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 import hardzero
+from hardzero.atomic import replacing
 from hardzero.errors import DataError, ParameterError
-from hardzero.serving.model import LABEL_TYPES, FittedClassifier, StackModel, label_type
+from hardzero.serving.model import LABEL_TYPES, FittedEstimator, StackModel, label_type
+from hardzero.serving.tensors import (
+    LARGEST_HEADER,
+    TensorFile,
+    open_tensors,
+    parse_json,
+)
 from hardzero.stack import Architecture, RectifierStack
 
-_HEADER: Final = {"format": "hardzero.model", "version": 1}
+__all__ = ["ModelFile", "load", "read_model_file", "save"]
+
+_FORMAT: Final = "hardzero.model"
+_VERSION: Final = 2
 _ENTRY: Final = "hardzero"
-_LARGEST_HEADER: Final = 2**26
-_DTYPES: Final = {"F32": "float32", "F64": "float64"}
+_KEYS_1: Final = frozenset(
+    {
+        *("format", "version", "architecture", "classes"),
+        *("feature_names", "versions", "sha256"),
+    }
+)
+_KEYS: Final = {1: _KEYS_1, 2: _KEYS_1 | {"kind"}}
+_LABELS_OF_ANY_FILE: Final = 2**26
+_LONGEST_REASON: Final = 500
 
 
-def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> None:
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    model : StackModel
+        The model.
+    version : int
+        Version of the format, 1 or 2.
+    written_by : dict of str to str
+        Versions of hardzero, Python and NumPy that wrote it.
+    """
+
+    model: StackModel
+    version: int
+    written_by: Mapping[str, str]
+
+
+def save(model: StackModel | FittedEstimator, path: str | os.PathLike[str]) -> None:
     """Write a model to a file, in one step: never half a file, even if killed.
 
     If the process is killed, or the machine stops, while it writes, a temporary file
@@ -41,7 +77,7 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
 
     Parameters
     ----------
-    model : StackModel or fitted classifier
+    model : StackModel or fitted estimator
         What to save.
     path : path
         File to write; one that is there already is replaced.
@@ -49,8 +85,8 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
     Raises
     ------
     ParameterError
-        If the model is not a fitted classifier, or its labels would take more memory
-        than `load` gives to a file of this size.
+        If the model is not a fitted estimator, or its labels and names are longer than
+        `load` accepts.
     OSError
         If the file cannot be written.
     """
@@ -58,12 +94,11 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
         model = StackModel.of(model)
     arrays = model.stack.arrays()
     description = {
-        **_HEADER,
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": model.kind,
         "architecture": json.loads(model.stack.to_json()),
-        "classes": {
-            "dtype": label_type(model.classes),
-            "values": model.classes.tolist(),
-        },
+        "classes": _spell_classes(model.classes),
         "feature_names": model.feature_names and list(model.feature_names),
         "versions": {
             "hardzero": hardzero.__version__,
@@ -73,11 +108,7 @@ def save(model: StackModel | FittedClassifier, path: str | os.PathLike[str]) -> 
     }
     description["sha256"] = _checksum(description, arrays)
     content = to_safetensors(arrays, {_ENTRY: json.dumps(description)})
-    if model.classes.nbytes > _most_bytes(len(content)):
-        raise ParameterError(
-            f"The classes take {model.classes.nbytes:,} bytes, because each is stored "
-            "as wide as the longest. Give shorter labels."
-        )
+    _check_size(model, content)
     with replacing(path) as stream:
         stream.write(content)
 
@@ -102,89 +133,83 @@ def load(path: str | os.PathLike[str]) -> StackModel:
         If the file is missing, is not a model file, is cut off, or was altered; the
         message says which.
     """
+    return read_model_file(path).model
+
+
+def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
+    """Read a model that `save` wrote, and what wrote it.
+
+    Parameters
+    ----------
+    path : path
+        As for `load`.
+
+    Returns
+    -------
+    ModelFile
+        The model and the versions.
+
+    Raises
+    ------
+    DataError
+        As for `load`.
+    """
     path = Path(path)
     try:
-        _check_header(path)
-        with safe_open(path, framework="numpy") as tensors:
-            description = _describe((tensors.metadata() or {}).get(_ENTRY))
+        with open_tensors(path) as tensors:
+            description = _describe(tensors.metadata.get(_ENTRY))
             architecture = Architecture.from_json(
                 json.dumps(description["architecture"])
             )
-            arrays = _arrays(tensors, architecture)
+            arrays = _read_arrays(tensors, architecture)
         if _checksum(description, arrays) != description["sha256"]:
             raise DataError("its checksum does not fit its content")
-        return StackModel(
+        model = StackModel(
             RectifierStack.from_arrays(architecture, arrays),
-            _classes(description["classes"], _most_bytes(path.stat().st_size)),
-            _names(description["feature_names"]),
+            _read_classes(description["classes"], _most_bytes(tensors.n_bytes)),
+            _read_names(description["feature_names"]),
+            _read_kind(description),
+        )
+        return ModelFile(
+            model, description["version"], _read_versions(description["versions"])
         )
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {error.strerror or error}. "
             "Give the path of a model file."
         ) from error
-    except (DataError, ParameterError, SafetensorError, RecursionError) as error:
+    except (DataError, ParameterError, RecursionError, MemoryError) as error:
         raise DataError(
-            f"{path} is not a sound model file: {str(error).rstrip('.')}. Give a file "
-            "that hardzero wrote; if it is one, it was damaged: save it again."
+            f"{path} is not a sound model file: {_reason(error)}. Give a file that "
+            "hardzero wrote; if it is one, it was damaged: save it again."
         ) from error
 
 
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file that takes the place of ``path`` when all went well.
-
-    It lies beside ``path`` as ``.hardzero-*.tmp``, and is left there only if the
-    process is killed. File and folder are on disk, as far as the system tells, before
-    this returns.
-
-    Parameters
-    ----------
-    path : path
-        File that should appear, or be replaced, in one step.
-
-    Yields
-    ------
-    binary stream
-        Where to write its content.
-
-    Raises
-    ------
-    OSError
-        If the folder does not exist or cannot be written to.
-    """
-    path = Path(path).resolve()  # write to what a symbolic link points at
-    if path.exists() and not path.is_file():  # a device or a pipe must stay one
-        with path.open("wb") as stream:
-            yield stream
-        return
-    temporary = path.with_name(f".hardzero-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if path.exists():
-            temporary.chmod(path.stat().st_mode)
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _spell_classes(classes: npt.NDArray[Any] | None) -> dict[str, Any] | None:
+    if classes is None:
+        return None
+    return {"dtype": label_type(classes), "values": classes.tolist()}
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring the new name of a file to disk, on systems that can be asked to."""
-    with contextlib.suppress(OSError):  # Windows opens no folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _check_size(model: StackModel, content: bytes) -> None:
+    """Refuse to write what `load` would refuse to read."""
+    n_header = int.from_bytes(content[:8], "little")
+    if n_header > LARGEST_HEADER:
+        raise ParameterError(
+            f"Classes and feature names take {n_header:,} bytes in the file, expected "
+            f"at most {LARGEST_HEADER:,}. Give shorter ones, or no feature names."
+        )
+    n_bytes = 0 if model.classes is None else model.classes.nbytes
+    if n_bytes > _most_bytes(len(content)):
+        raise ParameterError(
+            f"The classes take {n_bytes:,} bytes, because each is stored as wide as "
+            "the longest. Give shorter labels."
+        )
 
 
 def _most_bytes(file_size: int) -> int:
     """Return how much memory the labels of a file of this size may take."""
-    return max(file_size, _LARGEST_HEADER)
+    return max(file_size, _LABELS_OF_ANY_FILE)
 
 
 def _checksum(description: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
@@ -198,63 +223,67 @@ def _checksum(description: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _check_header(path: Path) -> None:
-    """Check the size that the first 8 bytes claim, before any of it is read."""
-    with path.open("rb") as stream:
-        start = stream.read(8)
-        size = os.fstat(stream.fileno()).st_size
-    n_bytes = int.from_bytes(start, "little")
-    if n_bytes > min(size - 8, _LARGEST_HEADER) or len(start) < 8:
-        raise DataError(
-            f"its header claims {n_bytes:,} bytes, but the file has {size:,} and a "
-            f"header at most {_LARGEST_HEADER:,}"
-        )
-
-
 def _describe(text: str | None) -> dict[str, Any]:
     """Read the JSON in the metadata and check which keys it has."""
     if text is None:
         raise DataError("it is a safetensors file without a hardzero model")
-    try:
-        description = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"its metadata is not JSON ({error})") from error
-    keys = {"architecture", "classes", "feature_names", "versions", "sha256", *_HEADER}
-    if not isinstance(description, dict) or not description.keys() >= _HEADER.keys():
-        raise DataError(f"its metadata lacks {' and '.join(_HEADER)}")
-    for key, expected in _HEADER.items():
-        if description[key] != expected:
-            raise DataError(
-                f"its {key} is {description[key]!r} and this version of hardzero reads "
-                f"{expected!r} (versions that wrote it: {description.get('versions')})"
-            )
-    if description.keys() != keys:
-        raise DataError(f"its metadata does not have exactly {', '.join(sorted(keys))}")
+    description = parse_json(text, "its metadata")
+    if not isinstance(description, dict) or not description.keys() >= {
+        "format",
+        "version",
+    }:
+        raise DataError("its metadata lacks format and version")
+    if description["format"] != _FORMAT:
+        raise DataError(
+            f"its format is {brief(description['format'])}, expected {_FORMAT!r}"
+        )
+    version = description["version"]
+    if type(version) is not int or version not in _KEYS:
+        raise DataError(
+            f"its version is {brief(version)} and this version of hardzero reads "
+            f"{' and '.join(map(str, _KEYS))} (versions that wrote it: "
+            f"{brief(description.get('versions'))})"
+        )
+    if description.keys() != _KEYS[version]:
+        raise DataError(
+            f"its metadata does not have exactly {', '.join(sorted(_KEYS[version]))}"
+        )
     return description
 
 
-def _arrays(tensors: Any, architecture: Architecture) -> dict[str, npt.NDArray[Any]]:
-    """Load the arrays after comparing their names, shapes and types."""
+def _read_arrays(
+    tensors: TensorFile, architecture: Architecture
+) -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays after comparing their names, shapes and types."""
     shapes = architecture.array_shapes()
-    if shapes.keys() != set(tensors.keys()):
+    if shapes.keys() != tensors.places.keys():
         raise DataError("its arrays are not those of its architecture")
     for name, shape in shapes.items():
-        entry = tensors.get_slice(name)
-        dtype, found = entry.get_dtype(), tuple(entry.get_shape())
-        if found != shape or _DTYPES.get(dtype) != architecture.dtype:
+        found = tensors.places[name]
+        if found.shape != shape or found.dtype != architecture.dtype:
             raise DataError(
-                f"its array {name!r} is {dtype} of shape {found}, its architecture "
-                f"says {architecture.dtype} of shape {shape}"
+                f"its array {name!r} is {found.dtype} of shape {found.shape}, its "
+                f"architecture says {architecture.dtype} of shape {brief(shape)}"
             )
-    return {name: tensors.get_tensor(name) for name in shapes}
+    return {name: tensors.read(name) for name in shapes}
 
 
-def _classes(labels: Any, most_bytes: int) -> npt.NDArray[Any]:
+def _read_kind(description: Mapping[str, Any]) -> Any:
+    """Return the kind, which the model checks if it is a text."""
+    kind = description.get("kind", "classifier")
+    if not isinstance(kind, str):
+        raise DataError(f"its kind is {brief(kind)}, expected a text")
+    return kind
+
+
+def _read_classes(labels: Any, most_bytes: int) -> npt.NDArray[Any] | None:
     """Make an array of labels again, exactly as it was."""
+    if labels is None:
+        return None
     try:
         dtype, values = labels["dtype"], labels["values"]
         if dtype not in LABEL_TYPES:
-            raise ValueError(f"no labels are of type {dtype}")
+            raise ValueError(f"no labels are of type {brief(dtype)}")
         if dtype == "str":  # an array has room for the longest label in each place
             n_bytes = 4 * len(values) * max(map(len, values), default=0)
             if n_bytes > most_bytes:
@@ -267,9 +296,25 @@ def _classes(labels: Any, most_bytes: int) -> npt.NDArray[Any]:
     return classes
 
 
-def _names(names: Any) -> tuple[str, ...] | None:
+def _read_names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, list) and all(isinstance(name, str) for name in names):
         return tuple(names)
     raise DataError("its feature_names are neither null nor a list of strings")
+
+
+def _read_versions(versions: Any) -> dict[str, str]:
+    if isinstance(versions, dict) and all(
+        isinstance(version, str) for version in versions.values()
+    ):
+        return versions
+    raise DataError("its versions are no object of strings")
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with a file, at no greater length than anyone reads."""
+    text = str(error) or "it needs more memory than there is"
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[:_LONGEST_REASON]} ..."
+    return text.rstrip(".")

@@ -1,9 +1,10 @@
-"""What is left of a fitted classifier when only its predictions are needed."""
+"""What is left of a fitted estimator when only its predictions are needed."""
 
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +24,33 @@ LABEL_TYPES: Final = frozenset(
 _REAL: Final = (numbers.Real, np.bool_, Decimal, str, type(None))
 
 
+Array = npt.NDArray[Any]
+Kind = Literal["classifier", "multilabel", "rating", "regressor"]
+
+_LINKS: Final[dict[str, tuple[str, ...]]] = {
+    "classifier": ("softmax",),
+    "multilabel": ("sigmoid",),
+    "rating": ("softmax",),
+    "regressor": ("identity", "exp"),
+}
+_KIND_OF_LINK: Final[dict[str, Kind]] = {
+    "softmax": "classifier",
+    "sigmoid": "multilabel",
+    "identity": "regressor",
+    "exp": "regressor",
+}
+
+
 @runtime_checkable
-class FittedClassifier(Protocol):
-    """Any classifier that holds its network as a stack."""
+class FittedEstimator(Protocol):
+    """Any estimator of scikit-learn's kind that holds its network as a stack.
+
+    Without ``classes_`` it must be a regressor.
+    """
 
     @property
     def stack_(self) -> RectifierStack:
-        """The network, one output per class."""
-
-    @property
-    def classes_(self) -> npt.NDArray[Any]:
-        """The class labels, of shape (n_classes,)."""
+        """The network."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,43 +60,52 @@ class StackModel:
     Parameters
     ----------
     stack : RectifierStack
-        The network, with the output link "softmax".
-    classes : array_like of shape (n_classes,)
-        The label that each output stands for: numbers, booleans or strings.
+        The network. Its output link is "softmax" for a classifier and for ratings,
+        "sigmoid" for several labels at once, "identity" or "exp" for a regressor.
+    classes : array_like of shape (n_outputs,) or None, default=None
+        The label that each output stands for: numbers, booleans or strings; numbers
+        for ratings. None for a regressor.
     feature_names : tuple of str or None, default=None
         Names of the inputs, if they have names.
+    kind : {"classifier", "multilabel", "rating", "regressor"} or None, default=None
+        What `predict` gives: the most probable class, whether each of several labels
+        holds, the expected value of the classes, or numbers. None takes the kind that
+        has the link of the stack, "classifier" for "softmax".
 
     Raises
     ------
     ParameterError
-        If the numbers of classes or names do not fit the stack, or a class is there
-        twice or not finite.
+        If kind and link, or the numbers of classes or names and the stack, do not fit,
+        a class is there twice, not finite or, as a rating, no number, or a text is not
+        Unicode.
     """
 
     stack: RectifierStack
-    classes: npt.NDArray[Any]
+    classes: Array | None = None
     feature_names: tuple[str, ...] | None = None
+    kind: Kind | None = None
     _forward: ForwardPass = field(default_factory=ForwardPass, init=False)
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
-        classes = np.asarray(self.classes)
-        labels = classes.tolist()
-        if classes.dtype.kind in "OU" and all(isinstance(c, str) for c in labels):
-            classes = np.array(labels, dtype=np.str_)  # no wider than its widest label
-        object.__setattr__(self, "classes", classes)
+        if self.kind is None:
+            object.__setattr__(self, "kind", _KIND_OF_LINK[self.stack.output_link])
+        if self.classes is not None:
+            object.__setattr__(self, "classes", _narrow(self.classes))
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
         self._check()
 
     @classmethod
-    def of(cls, classifier: FittedClassifier) -> "StackModel":
-        """Take over the network and the names of a fitted classifier.
+    def of(cls, estimator: FittedEstimator) -> "StackModel":
+        """Take over the network and the names of a fitted estimator.
 
         Parameters
         ----------
-        classifier : object
-            Has ``stack_``, ``classes_`` and perhaps ``feature_names_in_``.
+        estimator : object
+            Has ``stack_``, ``classes_`` unless it is a plain regressor, and perhaps
+            ``feature_names_in_``. A regressor with classes predicts ratings, another
+            estimator with the output link "sigmoid" several labels at once.
 
         Returns
         -------
@@ -89,22 +115,27 @@ class StackModel:
         Raises
         ------
         ParameterError
-            If the classifier is not fitted.
+            If the estimator is not fitted.
         """
-        if not isinstance(classifier, FittedClassifier):
+        from sklearn.base import is_regressor  # 0.5 s to import, and not to predict
+
+        if not isinstance(estimator, FittedEstimator):
             raise ParameterError(
-                f"{type(classifier).__name__} has no stack_ and classes_, expected a "
-                "fitted classifier of hardzero. Call fit first."
+                f"{type(estimator).__name__} has no stack_, expected a fitted "
+                "estimator of hardzero. Call fit first."
             )
-        names = getattr(classifier, "feature_names_in_", None)
+        classes = getattr(estimator, "classes_", None)
+        names = getattr(estimator, "feature_names_in_", None)
+        is_rating = classes is not None and is_regressor(estimator)
         return cls(
-            classifier.stack_,
-            classifier.classes_,
+            estimator.stack_,
+            classes,
             None if names is None else tuple(map(str, names)),
+            "rating" if is_rating else None,
         )
 
-    def predict_proba(self, X: Any, *, n_threads: int = 1) -> npt.NDArray[Any]:
-        """Compute the probability of each class for each row.
+    def predict_proba(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Compute the probability of each class, or of each label, for each row.
 
         Parameters
         ----------
@@ -125,11 +156,18 @@ class StackModel:
         DataError
             If ``X`` does not have one finite number per row and input, lacks or adds a
             named column, or is so large that the outputs are not finite.
+        ParameterError
+            If the model is a regressor.
         """
-        return apply_link("softmax", self._outputs(X, n_threads))
+        if self.classes is None:
+            raise ParameterError(
+                "A regressor has no probabilities. Call predict, or give the model of "
+                "a classifier."
+            )
+        return self.apply_link(self.outputs(X, n_threads=n_threads))
 
-    def predict(self, X: Any, *, n_threads: int = 1) -> npt.NDArray[Any]:
-        """Return the most probable class of each row.
+    def predict(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Predict each row.
 
         Parameters
         ----------
@@ -140,8 +178,11 @@ class StackModel:
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Labels out of ``classes``.
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            By kind: the label with the largest output (classifier); 1 for each label
+            that is more probable than not, else 0, int64, two-dimensional
+            (multilabel); the mean of the classes, weighted by their probabilities
+            (rating); the numbers, two-dimensional if there are several (regressor).
 
         Raises
         ------
@@ -149,52 +190,129 @@ class StackModel:
             If ``X`` does not have one finite number per row and input, lacks or adds a
             named column, or is so large that the outputs are not finite.
         """
-        best = self._outputs(X, n_threads).argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes[best]
-        return labels
+        return self.decide(self.outputs(X, n_threads=n_threads))
 
-    def _outputs(self, X: Any, n_threads: int) -> npt.NDArray[Any]:
+    def outputs(self, X: Any, *, n_threads: int = 1) -> Array:
+        """Compute the outputs of the last layer, from which all predictions follow.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            As for `predict_proba`.
+        n_threads : int, default=1
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+            Finite numbers, of the dtype of the stack.
+
+        Raises
+        ------
+        DataError
+            If ``X`` does not have one finite number per row and input, lacks or adds a
+            named column, or is so large that the outputs are not finite.
+        """
         rows = _check_rows(X, self.stack, self.feature_names)
         return self._forward(self.stack, rows, n_threads=n_threads)
 
+    def apply_link(self, outputs: Array) -> Array:
+        """Turn outputs into probabilities or, for a regressor, into numbers.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (n_samples, n_outputs)
+            What `outputs` returned.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+            What `predict_proba` returns, if the model is no regressor.
+        """
+        return apply_link(self.stack.output_link, outputs)
+
+    def decide(self, outputs: Array) -> Array:
+        """Turn outputs into predictions.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (n_samples, n_outputs)
+            What `outputs` returned.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            What `predict` returns.
+        """
+        if self.classes is None:
+            numbers = self.apply_link(outputs)
+            return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+        if self.kind == "multilabel":
+            return (outputs > 0).astype(np.int64)
+        if self.kind == "rating":
+            mean: Array = self.apply_link(outputs) @ self.classes.astype(outputs.dtype)
+            return mean
+        labels: Array = self.classes[outputs.argmax(axis=1)]
+        return labels
+
     def __eq__(self, other: object) -> bool:
-        """Whether networks, classes and names are the same."""
+        """Whether kinds, networks, classes and names are the same."""
         if not isinstance(other, StackModel):
             return NotImplemented
         return (
-            self.stack == other.stack
-            and self.classes.dtype == other.classes.dtype
-            and np.array_equal(self.classes, other.classes)
+            self.kind == other.kind
+            and self.stack == other.stack
+            and _are_same(self.classes, other.classes)
             and self.feature_names == other.feature_names
         )
 
     def __hash__(self) -> int:
         """Hash that agrees with ``==``; it reads all values."""
-        return hash((self.stack, tuple(self.classes.tolist()), self.feature_names))
+        labels = None if self.classes is None else tuple(self.classes.tolist())
+        return hash((self.kind, self.stack, labels, self.feature_names))
 
     def __repr__(self) -> str:
-        """Return the classes and the network on one screen."""
-        n_classes = len(self.classes)
-        shown = ", ".join(map(repr, self.classes[:5].tolist()))
-        dots = ", ..." if n_classes > 5 else ""
-        return f"StackModel: {n_classes} classes ({shown}{dots})\n{self.stack!r}"
+        """Return the kind, the classes and the network on one screen."""
+        if self.classes is None:
+            what = f"regressor, {self.stack.n_outputs} output(s)"
+        else:
+            shown = ", ".join(map(repr, self.classes[:5].tolist()))
+            dots = ", ..." if len(self.classes) > 5 else ""
+            what = f"{self.kind} of {len(self.classes)} classes ({shown}{dots})"
+        return f"StackModel: {what}\n{self.stack!r}"
 
     def _check(self) -> None:
-        self._check_classes()
-        if self.stack.output_link != "softmax":
+        links = _LINKS.get(str(self.kind))
+        if links is None:
+            raise ParameterError(
+                f"kind is {self.kind!r}, expected one of {', '.join(_LINKS)}. Leave it "
+                "out unless the model predicts ratings."
+            )
+        if self.stack.output_link not in links:
             raise ParameterError(
                 f"the output link of the stack is {self.stack.output_link!r}, expected "
-                "'softmax'. Give the stack of a classifier."
+                f"{' or '.join(map(repr, links))} for a model of kind {self.kind!r}. "
+                "Give another kind, or a stack with another link."
             )
+        if self.kind == "regressor":
+            if self.classes is not None:
+                raise ParameterError(
+                    "classes were given for a regressor, which the output link "
+                    f"{self.stack.output_link!r} makes it, expected None. Leave them "
+                    "out, or give a stack with the link 'softmax'."
+                )
+        else:
+            self._check_classes()
         names = self.feature_names
         if names is not None and len(names) != self.stack.n_inputs:
             raise ParameterError(
                 f"feature_names has {len(names)} names but the network has "
                 f"{self.stack.n_inputs} inputs. Give one name per input, or None."
             )
+        _check_unicode("feature_names", names or ())
 
     def _check_classes(self) -> None:
-        classes, expected = self.classes, (self.stack.n_outputs,)
+        classes, expected = np.asarray(self.classes), (self.stack.n_outputs,)
         if classes.shape != expected or label_type(classes) not in LABEL_TYPES:
             raise ParameterError(
                 f"classes is {classes.dtype} of shape {classes.shape}, expected "
@@ -210,9 +328,16 @@ class StackModel:
                 f"classes has {what}, expected labels that can be told apart. Give "
                 "each output of the network a finite label of its own."
             )
+        if self.kind == "rating" and classes.dtype.kind not in "iuf":
+            raise ParameterError(
+                f"classes is {classes.dtype}, expected numbers, of which a rating is "
+                "the mean. Give each class its number, or the kind 'classifier'."
+            )
+        if classes.dtype.kind == "U":
+            _check_unicode("classes", classes.tolist())
 
 
-def label_type(classes: npt.NDArray[Any]) -> str:
+def label_type(classes: Array) -> str:
     """Return the name of the type of class labels, the same for all strings.
 
     Parameters
@@ -226,6 +351,32 @@ def label_type(classes: npt.NDArray[Any]) -> str:
         One of ``LABEL_TYPES`` if labels may be of this type.
     """
     return "str" if classes.dtype.kind == "U" else classes.dtype.name
+
+
+def _narrow(classes: Any) -> Array:
+    """Make an array of labels, no wider than its widest label."""
+    array: Array = np.asarray(classes)
+    labels = array.tolist()
+    if array.dtype.kind in "OU" and all(isinstance(c, str) for c in labels):
+        return np.array(labels, dtype=np.str_)
+    return array
+
+
+def _are_same(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(one.dtype == other.dtype and np.array_equal(one, other))
+
+
+def _check_unicode(what: str, texts: Iterable[str]) -> None:
+    """Refuse text that no file and no terminal could show."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            f"{what} has a text with the lone surrogate "
+            f"{error.object[error.start]!r}, expected Unicode. Decode it properly."
+        ) from error
 
 
 def _check_rows(X: Any, stack: RectifierStack, names: tuple[str, ...] | None) -> Any:
@@ -278,7 +429,7 @@ def _put_in_order(X: Any, names: tuple[str, ...] | None) -> Any:
     return X[list(names)]
 
 
-def _to_array(X: Any) -> npt.NDArray[Any]:
+def _to_array(X: Any) -> Array:
     """Make an array of which the type says what is in it."""
     if np.ma.is_masked(X):
         raise DataError(

@@ -229,19 +229,45 @@ class PyNetwork {
   }
 
   // Views into the core's own memory; the object that owns it is kept alive by the binding.
-  Result<T> W(int l) {
+  Result<T> array(int l, const std::string& name, int moment) {
+    static const char* const names[] = {"W", "b", "slopes", "gamma", "signs", "mean", "variance"};
     const LayerShape& shape = layer(l);
-    const std::int64_t strides[2] = {network_->stride(l), 1};
-    const std::size_t sizes[2] = {static_cast<std::size_t>(shape.n_inputs), static_cast<std::size_t>(shape.n_units)};
-    return Result<T>(network_->W(l), 2, sizes, nb::find(this), strides);
+    for (int kind = 0; kind <= kVariance; ++kind)
+      if (name == names[kind]) {
+        T* data = network_->array(l, static_cast<ArrayKind>(kind), moment);
+        if (!data) break;
+        const std::int64_t strides[2] = {kind == kWeights ? network_->stride(l) : 1, 1};
+        const std::size_t n_units = static_cast<std::size_t>(shape.n_units);
+        const std::size_t sizes[2] = {kind == kWeights ? static_cast<std::size_t>(shape.n_inputs) : n_units, n_units};
+        return Result<T>(data, kind == kWeights ? 2 : 1, sizes, nb::find(this), strides);
+      }
+    throw std::invalid_argument("this layer has no " + name);
   }
-  Result<T> vector(int l, T* data) {
-    const std::size_t sizes[1] = {static_cast<std::size_t>(layer(l).n_units)};
-    return Result<T>(data, 1, sizes, nb::find(this));
+  Result<T> W(int l) { return array(l, "W", 0); }
+  Result<std::int64_t> times(int l) {
+    const std::size_t sizes[1] = {static_cast<std::size_t>(layer(l).n_inputs)};
+    if (!network_->times(l)) throw std::invalid_argument("rows of this layer do not wait");
+    return Result<std::int64_t>(network_->times(l), 1, sizes, nb::find(this));
   }
-  Result<T> b(int l) { return vector(l, network_->b(l)); }
-  Result<T> signs(int l) { return vector(l, need(layer(l).has_signs, network_->signs(l), "signs")); }
-  Result<T> slopes(int l) { return vector(l, need(layer(l).activation == 3, network_->slopes(l), "slopes")); }
+  Result<std::int64_t> n_steps() {
+    const std::size_t sizes[1] = {1};
+    return Result<std::int64_t>(network_->n_steps(), 1, sizes, nb::find(this));
+  }
+
+  void set_options(const std::vector<double>& dropout, bool batch_norm, double epsilon, double momentum, double l1_weights,
+                   double max_norm, double clip_norm, bool fit_biases) {
+    if (dropout.size() != layers_.size()) throw std::invalid_argument("wrong number of dropout rates");
+    alone([&] {
+      network_->set_options({dropout.data(), batch_norm, epsilon, momentum, l1_weights, max_norm, clip_norm, fit_biases});
+    });
+    drops_ = false;
+    for (double rate : dropout) drops_ |= rate > 0;
+  }
+
+  void set_keys(const std::vector<std::uint64_t>& keys) {
+    if (keys.size() != layers_.size()) throw std::invalid_argument("wrong number of keys");
+    alone([&] { network_->set_keys(keys.data()); });
+  }
 
   void set_rule(int kind, double learning_rate, double momentum, double l2, double beta1, double beta2, double epsilon,
                 double l1_activation) {
@@ -256,28 +282,31 @@ class PyNetwork {
     alone([&] { network_->set_plan(mode, skip_zeros, timed, n_threads, c); });
   }
 
-  void bind(const Inputs<T>& X, Vector<std::int64_t> y, std::optional<Vector<T>> weight) {
+  void bind(const Inputs<T>& X, std::optional<Vector<std::int64_t>> y, std::optional<Vector<T>> weight,
+            std::optional<Vector<std::uint64_t>> hash) {
     check_columns(X);
-    if (static_cast<std::int64_t>(y.shape(0)) != X.n_rows ||
-        (weight && static_cast<std::int64_t>(weight->shape(0)) != X.n_rows))
-      throw std::invalid_argument("X, y and sample_weight differ in length");
-    for (std::size_t i = 0; i < y.shape(0); ++i)
-      if (y.data()[i] < 0 || y.data()[i] >= layers_.back().n_units) throw std::invalid_argument("no such class");
+    const std::size_t n = static_cast<std::size_t>(X.n_rows);
+    if ((y && y->shape(0) != n) || (weight && weight->shape(0) != n) || (hash && hash->shape(0) != n))
+      throw std::invalid_argument("X, y, sample_weight and row hashes differ in length");
+    for (std::size_t i = 0; y && i < n; ++i)
+      if (y->data()[i] < 0 || y->data()[i] >= layers_.back().n_units) throw std::invalid_argument("no such class");
     std::lock_guard<std::mutex> alone(busy_.mutex());
     X_ = X;
     y_ = y;
     weight_ = weight;
+    hash_ = hash;
     is_bound_ = true;
   }
 
   double step(Vector<std::int64_t> row) {
     const int n = check_rows(row);
+    if (!y_) throw std::invalid_argument("step needs classes");
     double loss = 0;
     alone([&] {
       label_.resize(static_cast<std::size_t>(n));
-      for (int b = 0; b < n; ++b) label_[static_cast<std::size_t>(b)] = y_.data()[row.data()[b]];
+      for (int b = 0; b < n; ++b) label_[static_cast<std::size_t>(b)] = y_->data()[row.data()[b]];
       const T* share = shares(row.data(), n);
-      network_->forward_batch(X_.rows, row.data(), n, share);
+      network_->forward_batch(X_.rows, row.data(), n, share, hashes(row.data(), n));
       loss = network_->softmax_deltas(label_.data(), share);
       if (std::isfinite(loss)) network_->backward_batch();  // else the weights still tell where it went wrong
       n_batch_ = 0;
@@ -288,7 +317,7 @@ class PyNetwork {
   Result<T> forward_batch(Vector<std::int64_t> row) {
     const int n = check_rows(row);
     return outputs_of(n, [&] {
-      network_->forward_batch(X_.rows, row.data(), n, shares(row.data(), n));
+      network_->forward_batch(X_.rows, row.data(), n, shares(row.data(), n), hashes(row.data(), n));
       n_batch_ = n;
     });
   }
@@ -340,11 +369,6 @@ class PyNetwork {
   }
 
  private:
-  static T* need(bool is_there, T* data, const char* what) {
-    if (!is_there) throw std::invalid_argument(std::string("this layer has no ") + what);
-    return data;
-  }
-
   void check_columns(const Inputs<T>& X) const {
     if (X.n_columns != layers_.front().n_inputs) throw std::invalid_argument("X has the wrong number of columns");
   }
@@ -352,6 +376,7 @@ class PyNetwork {
   int check_rows(const Vector<std::int64_t>& row) const {
     if (!is_bound_) throw std::invalid_argument("there are no rows to train on; call bind first");
     if (row.shape(0) == 0) throw std::invalid_argument("a batch needs a row");
+    if (drops_ && !hash_) throw std::invalid_argument("dropout needs the hashes of rows; call bind again");
     for (std::size_t b = 0; b < row.shape(0); ++b)
       if (row.data()[b] < 0 || row.data()[b] >= X_.n_rows) throw nb::index_error("no such row");
     return static_cast<int>(row.shape(0));
@@ -365,6 +390,14 @@ class PyNetwork {
     for (int b = 0; b < n; ++b) total += share_[static_cast<std::size_t>(b)] = weight_->data()[row[b]];
     for (T& share : share_) share = total > 0 ? share / total : T(0);
     return share_.data();
+  }
+
+  // Hash of each row of the batch; null when nothing is drawn.
+  const std::uint64_t* hashes(const std::int64_t* row, int n) {
+    if (!drops_) return nullptr;
+    row_hash_.resize(static_cast<std::size_t>(n));
+    for (int b = 0; b < n; ++b) row_hash_[static_cast<std::size_t>(b)] = hash_->data()[row[b]];
+    return row_hash_.data();
   }
 
   // Does something with the network while no other thread does, and without Python's lock.
@@ -397,11 +430,14 @@ class PyNetwork {
   std::unique_ptr<Network<T>> network_;
   std::vector<LayerShape> layers_;
   Inputs<T> X_;
-  Vector<std::int64_t> y_;
+  std::optional<Vector<std::int64_t>> y_;
   std::optional<Vector<T>> weight_;
+  std::optional<Vector<std::uint64_t>> hash_;
+  std::vector<std::uint64_t> row_hash_;
   std::vector<std::int64_t> label_;
   std::vector<T> share_;
   bool is_bound_ = false;
+  bool drops_ = false;
   int n_batch_ = 0;  // rows of a forward_batch that waits for its backward_batch
 };
 
@@ -414,12 +450,14 @@ void bind_precision(nb::module_& m, const char* inputs_name, const char* network
   nb::class_<N>(m, network_name)
       .def(nb::init<const std::vector<typename N::Shape>&, const std::string&>(), "shapes"_a, "level"_a)
       .def("W", &N::W)
-      .def("b", &N::b)
-      .def("signs", &N::signs)
-      .def("slopes", &N::slopes)
+      .def("array", &N::array, "layer"_a, "name"_a, "moment"_a = 0)
+      .def("times", &N::times)
+      .def("n_steps", &N::n_steps)
+      .def("set_options", &N::set_options)
+      .def("set_keys", &N::set_keys)
       .def("set_rule", &N::set_rule)
       .def("set_plan", &N::set_plan)
-      .def("bind", &N::bind, "X"_a, "y"_a.noconvert(), "weight"_a.noconvert().none())
+      .def("bind", &N::bind, "X"_a, "y"_a.noconvert().none(), "weight"_a.noconvert().none(), "row_hash"_a.noconvert().none())
       .def("step", &N::step, "rows"_a.noconvert())
       .def("forward_batch", &N::forward_batch, "rows"_a.noconvert())
       .def("backward_batch", &N::backward_batch, "delta"_a.noconvert())

@@ -8,7 +8,10 @@
 #include <cstring>
 
 #include "activations.hpp"
+#include "batch_norm.hpp"
+#include "constrain.hpp"
 #include "dense.hpp"
+#include "dropout.hpp"
 #include "pool.hpp"
 #include "simd.hpp"
 #include "sparse.hpp"
@@ -65,9 +68,13 @@ template <class T>
 struct Layer {
   LayerShape shape;
   std::int64_t stride;
-  Buffer<T> W, b, signs, slopes;
-  Buffer<T> W1, b1, slopes1;  // first moments (or velocities)
-  Buffer<T> W2, b2, slopes2;  // second moments
+  Buffer<T> W, b, slopes, gamma;
+  Buffer<T> W1, b1, slopes1, gamma1;  // first moments (or velocities)
+  Buffer<T> W2, b2, slopes2, gamma2;  // second moments
+  Buffer<T> b_gradient, slopes_gradient, gamma_gradient;
+  Buffer<T> signs;
+  Buffer<T> mean, variance;                             // running, of pre-activations
+  Buffer<T> batch_mean, batch_variance, batch_inverse;  // of the present batch
   Buffer<std::int64_t> time;  // how many updates each row of W has had
   Choice choice[2];
 };
@@ -79,6 +86,11 @@ struct Level {
   std::int64_t stride;
   Buffer<T> h;  // activations, rows padded with zeros
   Buffer<T> z;  // pre-activations, kept for learned slopes
+  Buffer<T> standard;  // standardised pre-activations, kept for batch normalisation
+  Dropout<T> dropout;
+  std::uint64_t key;           // of the stream that dropout draws from
+  Buffer<std::uint8_t> kept;   // what dropout left, 1 or 0
+  Buffer<T> before;            // h before dropout, kept for a penalty on it
   Buffer<T> d;  // derivatives, where they are not told by h
   Buffer<T> e;  // deltas
   bool is_dense;  // whether h is filled
@@ -91,6 +103,7 @@ struct Level {
   Buffer<T> value;
   std::int64_t n_nonzero;
   ColumnLists<T> columns;
+  std::int64_t n_transposed;  // forward pass whose non-zeros `columns` holds
   Buffer<std::int32_t> input, slot;
   Buffer<std::int64_t> stamp, start, next;
   Buffer<std::int64_t> single_start;  // column lists of a single row: 0, 1, 2, ... and
@@ -164,6 +177,27 @@ struct MomentUpdate {
   }
 };
 
+// Adds up the squares of a gradient instead: squares[j] those of row j.
+template <class T>
+struct SquaresUpdate {
+  double* squares;
+
+  struct Row {
+    double* squares;
+    HARDZERO_INLINE Block<T> get(std::int64_t, const Block<T>&) const { return zero<T>(); }
+    HARDZERO_INLINE void put(std::int64_t, const Block<T>& sum_of_row) const {
+      alignas(64) T g[kLanes<T>];
+      alignas(64) double s[kLanes<double>];
+      store(g, sum_of_row);
+      for (int i = 0; i < kLanes<double>; ++i) s[i] = static_cast<double>(g[i]) * g[i];
+      for (int i = kLanes<double>; i < kLanes<T>; ++i)
+        s[i - kLanes<double>] += static_cast<double>(g[i]) * g[i];
+      *squares += sum(load(s));
+    }
+  };
+  HARDZERO_INLINE Row operator()(std::int64_t j) const { return {squares + j}; }
+};
+
 // What k idle steps do to a weight and its velocity: (w, m) <- (a w + b m, c w + d m).
 struct Idle {
   double a, b, c, d;
@@ -184,7 +218,8 @@ class Engine final : public hardzero::Network<T> {
       layer.W.reserve(shapes[l].n_inputs * layer.stride);
       layer.b.reserve(layer.stride);
       if (shapes[l].has_signs) layer.signs.reserve(layer.stride);
-      if (shapes[l].activation == kPrelu) layer.slopes.reserve(layer.stride);
+      if (shapes[l].activation == kPrelu) layer.slopes.reserve(layer.stride), layer.slopes_gradient.reserve(layer.stride);
+      layer.b_gradient.reserve(layer.stride);
       layer.choice[0] = layer.choice[1] = Choice{};
     }
     for (int l = 0; l <= n; ++l) {
@@ -195,6 +230,9 @@ class Engine final : public hardzero::Network<T> {
       level.fired.reserve(level.n);
       level.rows_seen = level.nonzero_seen = 0;
       level.columns.n = 0;
+      level.n_transposed = 0;
+      level.dropout = make_dropout<T>(0);
+      level.key = 0;
     }
   }
   ~Engine() override {
@@ -203,11 +241,41 @@ class Engine final : public hardzero::Network<T> {
     delete[] scratch_;
   }
 
-  T* W(int l) override { return layers_[l].W.get(); }
+  T* array(int l, ArrayKind kind, int moment) override {
+    Layer<T>& layer = layers_[l];
+    switch (kind) {
+      case kWeights: return (moment == 0 ? layer.W : moment == 1 ? layer.W1 : layer.W2).get();
+      case kBiases: return (moment == 0 ? layer.b : moment == 1 ? layer.b1 : layer.b2).get();
+      case kSlopes: return (moment == 0 ? layer.slopes : moment == 1 ? layer.slopes1 : layer.slopes2).get();
+      case kGamma: return (moment == 0 ? layer.gamma : moment == 1 ? layer.gamma1 : layer.gamma2).get();
+      case kSigns: return moment == 0 ? layer.signs.get() : nullptr;
+      case kMean: return moment == 0 ? layer.mean.get() : nullptr;
+      case kVariance: return moment == 0 ? layer.variance.get() : nullptr;
+    }
+    return nullptr;
+  }
   std::int64_t stride(int l) override { return layers_[l].stride; }
-  T* b(int l) override { return layers_[l].b.get(); }
-  T* signs(int l) override { return layers_[l].signs.get(); }
-  T* slopes(int l) override { return layers_[l].slopes.get(); }
+  std::int64_t* n_steps() override { return &step_; }
+  std::int64_t* times(int l) override { return layers_[l].time.get(); }
+
+  void set_options(const StepOptions& options) override {
+    options_ = options;
+    for (int l = 0; l < n_layers_; ++l) levels_[l].dropout = make_dropout<T>(options.dropout[l]);
+    options_.dropout = nullptr;  // it need not live on
+    if (!options.batch_norm) return;
+    for (int l = 0; l + 1 < n_layers_; ++l) {
+      Layer<T>& layer = layers_[l];
+      Buffer<T>* const buffers[] = {&layer.gamma,      &layer.gamma_gradient, &layer.mean,         &layer.variance,
+                                    &layer.batch_mean, &layer.batch_variance, &layer.batch_inverse};
+      for (Buffer<T>* buffer : buffers) buffer->reserve(layer.stride);
+      no_biases_.reserve(layer.stride);
+    }
+    begin_batch_norm();
+  }
+
+  void set_keys(const std::uint64_t* keys) override {
+    for (int l = 0; l < n_layers_; ++l) levels_[l].key = keys[l];
+  }
 
   void set_rule(const UpdateRule& rule, double l1_activation) override {
     flush();
@@ -221,11 +289,13 @@ class Engine final : public hardzero::Network<T> {
         layer.W1.reserve(layer.shape.n_inputs * layer.stride);
         layer.b1.reserve(layer.stride);
         layer.slopes1.reserve(layer.stride);
+        layer.gamma1.reserve(layer.gamma.size());
       }
       if (rule.kind == kAdam) {
         layer.W2.reserve(layer.shape.n_inputs * layer.stride);
         layer.b2.reserve(layer.stride);
         layer.slopes2.reserve(layer.stride);
+        layer.gamma2.reserve(layer.gamma.size());
       }
       if (is_lazy()) layer.time.reserve(layer.shape.n_inputs);
       for (std::int64_t j = 0; j < layer.time.size(); ++j) layer.time[j] = step_;
@@ -248,10 +318,11 @@ class Engine final : public hardzero::Network<T> {
     step_ = 0;
     for (int l = 0; l < n_layers_; ++l) {
       Layer<T>& layer = layers_[l];
-      layer.W1.clear(), layer.b1.clear(), layer.slopes1.clear();
-      layer.W2.clear(), layer.b2.clear(), layer.slopes2.clear();
+      layer.W1.clear(), layer.b1.clear(), layer.slopes1.clear(), layer.gamma1.clear();
+      layer.W2.clear(), layer.b2.clear(), layer.slopes2.clear(), layer.gamma2.clear();
       layer.time.clear();
     }
+    if (options_.batch_norm) begin_batch_norm();
   }
 
   void forward(const Rows<T>& x, const std::int64_t* row, int n) override {
@@ -260,8 +331,9 @@ class Engine final : public hardzero::Network<T> {
     pass_forward(x, row, n);
   }
 
-  void forward_batch(const Rows<T>& x, const std::int64_t* row, int n, const T* weight) override {
+  void forward_batch(const Rows<T>& x, const std::int64_t* row, int n, const T* weight, const std::uint64_t* hash) override {
     training_ = true;
+    hash_ = hash;
     share_.reserve(n);
     for (int b = 0; b < n; ++b) share_[b] = weight ? weight[b] : T(1) / static_cast<T>(n);
     pass_forward(x, row, n);
@@ -296,12 +368,19 @@ class Engine final : public hardzero::Network<T> {
 
   void backward_batch() override {
     ++step_;
-    Level<T>& top = levels_[n_layers_];
     // Deltas are linear in the loss: scaled once at the top, they carry plain SGD's learning rate all the way down.
-    scale_ = rule_.kind == kPlain ? static_cast<T>(-rule_.learning_rate) : T(1);
-    for (std::int64_t i = 0; i < n_rows_ * top.stride; ++i) top.e[i] *= scale_;
+    scale_ = rule_.kind == kPlain && !clips() ? static_cast<T>(-rule_.learning_rate) : T(1);
+    scale_rows(levels_[n_layers_], scale_);
     finish_deltas(n_layers_);
-    for (int l = n_layers_ - 1; l >= 0; --l) backward_layer(l);
+    if (clips()) clip();
+    for (int l = n_layers_ - 1; l >= 0; --l) {
+      const bool hands_down = l > 0 && !clips();
+      backward_layer(l, hands_down);
+      update_vectors(layers_[l], levels_[l + 1]);
+      if (hands_down) finish_deltas(l);
+    }
+    if (options_.batch_norm) run_means();
+    if (options_.l1_weights > 0 || options_.max_norm < HUGE_VAL) constrain_weights();
   }
 
   const T* outputs() override { return levels_[n_layers_].h.get(); }
@@ -327,7 +406,16 @@ class Engine final : public hardzero::Network<T> {
   static constexpr int kIdleTable = 1024;
   static constexpr int kGradientRows = 128;  // rows of a gradient that the dense backward pass forms at a time
 
+  // Memory of one thread.
+  struct Scratch {
+    Buffer<T> packed, gradient, waiting;
+    Buffer<std::int64_t> cut;
+    Buffer<std::uint32_t> quad, word;
+  };
+
   bool is_lazy() const { return rule_.kind != kAdam && (rule_.kind != kPlain || rule_.l2 != 0); }
+
+  bool clips() const { return options_.clip_norm < HUGE_VAL; }
 
   // Calls task(chunk, thread) for every chunk, on the pool if there is more than one thread.
   template <class Task>
@@ -383,7 +471,21 @@ class Engine final : public hardzero::Network<T> {
       scratch.packed.reserve(kDeep * wide(1) * kLanes<T>);
       if (training_) scratch.waiting.reserve(kMeet * kReach<T>);
     }
+    for (int l = 0; l < n_layers_; ++l)
+      if (drops(levels_[l])) reserve_dropout(levels_[l], l > 0 ? n : 0);
   }
+
+  void reserve_dropout(Level<T>& level, std::int64_t n_kept) {
+    const std::int64_t n_quads = padded_quads(level.n);
+    if (in_order_.size() < n_quads) {
+      in_order_.reserve(n_quads);
+      for (std::int64_t q = 0; q < in_order_.size(); ++q) in_order_[q] = static_cast<std::uint32_t>(q);
+    }
+    for (int t = 0; t < n_threads_; ++t) scratch_[t].quad.reserve(n_quads), scratch_[t].word.reserve(4 * n_quads);
+    level.kept.reserve(n_kept * level.stride);
+    if (l1_ != 0) level.before.reserve(n_kept * level.stride);
+  }
+  static std::int64_t padded_quads(std::int64_t n) { return ((n + 3) / 4 + kCounters - 1) / kCounters * kCounters; }
 
   void read_input(const Rows<T>& x, const std::int64_t* row) {
     Level<T>& in = levels_[0];
@@ -396,7 +498,10 @@ class Engine final : public hardzero::Network<T> {
         std::memcpy(to, x.dense + (row ? row[b] : b) * x.stride, sizeof(T) * static_cast<std::size_t>(in.n));
         for (std::int64_t c = in.n; c < in.stride; ++c) to[c] = 0;
       }
+      if (drops(in)) for_rows([&](int b, int thread) { drop_row(in, b, scratch_[thread]); });
       list_nonzeros(in);
+    } else if (drops(in)) {
+      list_survivors(in, x, row);
     } else {
       for (int b = 0; b < n_rows_; ++b) {
         const std::int64_t i = row ? row[b] : b, from = x.indptr[i];
@@ -407,6 +512,69 @@ class Engine final : public hardzero::Network<T> {
       }
     }
     note_activity(in);
+  }
+
+  bool drops(const Level<T>& level) const { return training_ && level.dropout.below > 0; }
+
+  // Calls task(row, thread) for every row of the batch.
+  template <class Task>
+  void for_rows(const Task& task) {
+    const int n_chunks = n_rows_ >= 64 ? chunks_of(n_rows_, 16) : 1;
+    parallel(n_chunks, [&](int chunk, int thread) {
+      const int last = static_cast<int>(static_cast<std::int64_t>(n_rows_) * (chunk + 1) / n_chunks);
+      for (int b = static_cast<int>(static_cast<std::int64_t>(n_rows_) * chunk / n_chunks); b < last; ++b) task(b, thread);
+    });
+  }
+
+  // Drops from row b of h.
+  void drop_row(Level<T>& level, int b, Scratch& scratch) {
+    const Dropout<T> dropout = level.dropout;
+    draw_words(level.key, hash_[b], in_order_.get(), (level.n + 3) / 4, scratch.word.get());
+    const std::uint32_t* word = scratch.word.get();
+    T* h = level.h.get() + b * level.stride;
+    if (l1_ != 0 && level.before.size())
+      std::memcpy(level.before.get() + b * level.stride, h, sizeof(T) * static_cast<std::size_t>(level.n));
+    if (level.kept.size()) {
+      std::uint8_t* kept = level.kept.get() + b * level.stride;
+#pragma GCC ivdep
+      for (int c = 0; c < level.n; ++c) kept[c] = dropout.keeps(word[c]);
+    }
+#pragma GCC ivdep
+    for (int c = 0; c < level.n; ++c) h[c] = dropout.keeps(word[c]) ? h[c] * dropout.scale : T(0);
+  }
+
+  // Lists what dropout leaves of CSR rows; numbers are drawn only for their entries.
+  void list_survivors(Level<T>& in, const Rows<T>& x, const std::int64_t* row) {
+    std::int64_t n_entries = 0, at = 0;
+    for (int b = 0; b < n_rows_; ++b) n_entries += x.indptr[row[b] + 1] - x.indptr[row[b]];
+    in.index.reserve(n_entries + 1);
+    in.value.reserve(n_entries + 1);
+    std::uint32_t* quad = scratch_[0].quad.get();
+    std::uint32_t* word = scratch_[0].word.get();
+    for (int b = 0; b < n_rows_; ++b) {
+      const std::int64_t from = x.indptr[row[b]], to = x.indptr[row[b] + 1];
+      std::int64_t n_quads = 0;
+      for (std::int64_t k = from; k < to; ++k) {
+        const std::uint32_t q = static_cast<std::uint32_t>(x.indices[k]) / 4;
+        if (n_quads == 0 || quad[n_quads - 1] != q) quad[n_quads++] = q;
+      }
+      draw_words(in.key, hash_[b], quad, n_quads, word);
+      std::int32_t* index = in.index.get() + at;
+      T* value = in.value.get() + at;
+      std::int32_t count = 0;
+      for (std::int64_t k = from, q = 0; k < to; ++k) {
+        const std::int32_t j = x.indices[k];
+        q += quad[q] != static_cast<std::uint32_t>(j) / 4;
+        index[count] = j;
+        value[count] = x.data[k] * in.dropout.scale;
+        count += in.dropout.keeps(word[4 * q + (j & 3)]);
+      }
+      in.rows.index[b] = index;
+      in.rows.value[b] = value;
+      in.rows.count[b] = count;
+      in.n_nonzero += count;
+      at += count;
+    }
   }
 
   // Lists the non-zeros of h.
@@ -425,6 +593,11 @@ class Engine final : public hardzero::Network<T> {
     T* value = level.value.get() + b * room;
     if (skip_zeros_ && level.may_skip) {
       level.rows.count[b] = compress(h, level.n, index, value);
+    } else if (skip_zeros_ && drops(level)) {  // here a zero may have a delta, but not if it was dropped
+      const std::uint8_t* kept = level.kept.get() + b * level.stride;
+      std::int32_t count = 0;
+      for (int j = 0; j < level.n; ++j) index[count] = j, value[count] = h[j], count += kept[j];
+      level.rows.count[b] = count;
     } else {
       for (int j = 0; j < level.n; ++j) index[j] = j, value[j] = h[j];
       level.rows.count[b] = level.n;
@@ -449,17 +622,26 @@ class Engine final : public hardzero::Network<T> {
       find_active_inputs(level.rows, n_rows_, batch_, level.columns);
     }
     level.rows_seen += n_rows_;
+    if (drops(level)) return;  // they were counted before
     if (skip_zeros_ && level.may_skip) {
       level.nonzero_seen += level.n_nonzero;
       for (int s = 0; s < level.columns.n; ++s) level.fired[level.columns.input[s]] = 1;
     } else if (level.is_dense) {
-      for (int b = 0; b < n_rows_; ++b) {
-        const T* h = level.h.get() + b * level.stride;
-        for (int c = 0; c < level.n; ++c) {
-          level.nonzero_seen += h[c] != 0;
-          level.fired[c] |= h[c] != 0;
-        }
+      count_zeros(level);
+    }
+  }
+
+  void count_zeros(Level<T>& level) {
+    std::uint8_t* fired = level.fired.get();
+    for (int b = 0; b < n_rows_; ++b) {
+      const T* h = level.h.get() + b * level.stride;
+      std::int32_t count = 0;
+#pragma GCC ivdep
+      for (int c = 0; c < level.n; ++c) {
+        count += h[c] != 0;
+        fired[c] |= h[c] != 0;
       }
+      level.nonzero_seen += count;
     }
   }
 
@@ -472,15 +654,19 @@ class Engine final : public hardzero::Network<T> {
     if (training_ && is_lazy()) catch_up(l, in.columns.input, in.columns.n);
     const int n_blocks = static_cast<int>(layer.stride / kLanes<T>);
     const int n_chunks = chunks_of(n_blocks, 8);
+    const bool normalises = options_.batch_norm && l + 1 < n_layers_;
+    const T* bias = normalises ? no_biases_.get() : layer.b.get();
+    if (normalises && training_) out.standard.reserve(n_rows_ * out.stride);
     if (kernel == kDense) {
       fill_dense(in);
       parallel(n_chunks, [&](int chunk, int thread) {
         const int first = n_blocks * chunk / n_chunks, last = n_blocks * (chunk + 1) / n_chunks;
         for (int b = 0; b < n_rows_; ++b)
           for (std::int64_t c = first * kLanes<T>; c < last * kLanes<T>; c += kLanes<T>)
-            store(out.h.get() + b * out.stride + c, add(load(layer.b.get() + c), zero<T>()));
+            store(out.h.get() + b * out.stride + c, add(load(bias + c), zero<T>()));
         accumulate_product<false, T>(in.h.get(), in.stride, 1, layer.W.get(), layer.stride, out.h.get(), out.stride, n_rows_,
                               in.n, first, last, scratch_[thread].packed.get());
+        if (normalises) normalise_columns(layer, out, first * kLanes<T>, last * kLanes<T>);
       });
     } else {
       const int panel = n_rows_ == 1 ? in.n : panel_size(in.n_nonzero, n_rows_, in.n);
@@ -488,31 +674,53 @@ class Engine final : public hardzero::Network<T> {
       cut_.reserve(static_cast<std::int64_t>(n_rows_) * (n_panels + 1));
       cut_panels(in.rows, n_rows_, panel, n_panels, cut_.get());
       parallel(n_chunks, [&](int chunk, int) {
-        forward_sparse<T>(layer.W.get(), layer.stride, layer.b.get(), in.rows, n_rows_, cut_.get(), n_panels,
-                          out.h.get(), out.stride, n_blocks * chunk / n_chunks, n_blocks * (chunk + 1) / n_chunks);
+        const int first = n_blocks * chunk / n_chunks, last = n_blocks * (chunk + 1) / n_chunks;
+        forward_sparse<T>(layer.W.get(), layer.stride, bias, in.rows, n_rows_, cut_.get(), n_panels, out.h.get(), out.stride,
+                          first, last);
+        if (normalises) normalise_columns(layer, out, first * kLanes<T>, last * kLanes<T>);
       });
     }
     if (timed_) layer.choice[0].measured_ns = clock_ns() - begin;
     out.is_dense = true;
     const bool hidden = l + 1 < n_layers_;
-    const int row_chunks = n_rows_ >= 64 ? chunks_of(n_rows_, 16) : 1;
     const std::int64_t room = out.n + kLanes<T>;
     if (hidden) {
       out.index.reserve(n_rows_ * room);
       out.value.reserve(n_rows_ * room);
     }
-    parallel(row_chunks, [&](int chunk, int) {
-      const int first = static_cast<int>(static_cast<std::int64_t>(n_rows_) * chunk / row_chunks);
-      const int last = static_cast<int>(static_cast<std::int64_t>(n_rows_) * (chunk + 1) / row_chunks);
-      for (int b = first; b < last; ++b) {
-        activate_row(layer, out, b);
-        if (hidden) list_row(out, b, room);
-      }
+    const bool drops_next = hidden && drops(out);
+    for_rows([&](int b, int) {
+      activate_row(layer, out, b);
+      if (hidden && !drops_next) list_row(out, b, room);
     });
     if (!hidden) return;
+    if (drops_next) {
+      count_zeros(out);
+      for_rows([&](int b, int thread) {
+        drop_row(out, b, scratch_[thread]);
+        list_row(out, b, room);
+      });
+    }
     out.n_nonzero = 0;
     for (int b = 0; b < n_rows_; ++b) out.n_nonzero += out.rows.count[b];
     note_activity(out);
+  }
+
+  // Makes pre-activations of the products x W in the columns [from, to).
+  void normalise_columns(Layer<T>& layer, Level<T>& out, std::int64_t from, std::int64_t to) {
+    if (training_) {
+      normalise<T>(out.h.get(), out.standard.get(), out.stride, n_rows_, share_.get(), layer.gamma.get(), layer.b.get(),
+                   options_.batch_norm_epsilon,
+                   {layer.batch_mean.get(), layer.batch_variance.get(), layer.batch_inverse.get()}, from, to);
+      return;
+    }
+    for (std::int64_t c = from; c < to; ++c)
+      layer.batch_inverse[c] =
+          layer.gamma[c] / static_cast<T>(std::sqrt(layer.variance[c] + options_.batch_norm_epsilon));
+    for (int b = 0; b < n_rows_; ++b) {
+      T* h = out.h.get() + b * out.stride;
+      for (std::int64_t c = from; c < to; ++c) h[c] = (h[c] - layer.mean[c]) * layer.batch_inverse[c] + layer.b[c];
+    }
   }
 
   void activate_row(Layer<T>& layer, Level<T>& out, int b) {
@@ -541,13 +749,14 @@ class Engine final : public hardzero::Network<T> {
 
   // --------------------------------------------------------------- backward
 
-  void backward_layer(int l) {
+  // Makes the deltas of a layer's inputs, if it `hands_down`, and updates its weights, or measures their gradient.
+  void backward_layer(int l, bool hands_down) {
     Layer<T>& layer = layers_[l];
     Level<T>& in = levels_[l];
     Level<T>& out = levels_[l + 1];
-    const int kernel = choose(l, true);
+    const int kernel = choose(l, true, hands_down);
     const double begin = timed_ ? clock_ns() : 0;
-    T* g = l > 0 ? in.e.get() : nullptr;
+    T* g = hands_down ? in.e.get() : nullptr;
     if (g) std::memset(g, 0, sizeof(T) * static_cast<std::size_t>(n_rows_ * in.stride));
     prepare_moments(layer);
     if (kernel == kDense) {
@@ -568,13 +777,46 @@ class Engine final : public hardzero::Network<T> {
                         static_cast<int>(static_cast<std::int64_t>(in.columns.n) * (chunk + 1) / n_chunks),
                         scratch_[thread]);
       });
-      if (rule_.kind == kAdam) update_idle_rows(layer, in);
+      if (rule_.kind == kAdam && !measures_) update_idle_rows(layer, in);
     }
     if (timed_) layer.choice[1].measured_ns = clock_ns() - begin;
-    if (is_lazy())
+    if (is_lazy() && !measures_)
       for (int s = 0; s < in.columns.n; ++s) layer.time[in.columns.input[s]] = step_;
-    update_vectors(layer, out);
-    if (l > 0) finish_deltas(l);
+  }
+
+  // Makes all deltas and scales them, and the gradients of vectors, such that the whole gradient is at most clip_norm long.
+  void clip() {
+    double squares = 0;
+    measures_ = true;
+    for (int l = n_layers_ - 1; l >= 0; --l) {
+      Layer<T>& layer = layers_[l];
+      Level<T>& in = levels_[l];
+      squares_.reserve(in.n);
+      squares_.clear();
+      backward_layer(l, l > 0);
+      for (int j = 0; j < in.n; ++j) squares += squares_[j];
+      if (l > 0) finish_deltas(l);
+      sum_biases(layer, levels_[l + 1]);
+      for (int c = 0; c < layer.shape.n_units; ++c) {
+        if (options_.fit_biases) squares += square(layer.b_gradient[c]);
+        if (layer.shape.activation == kPrelu) squares += square(layer.slopes_gradient[c]);
+        if (layer.gamma.size()) squares += square(layer.gamma_gradient[c]);
+      }
+    }
+    measures_ = false;
+    const double norm = std::sqrt(squares), factor = norm > options_.clip_norm ? options_.clip_norm / norm : 1.0;
+    scale_ = static_cast<T>(rule_.kind == kPlain ? -rule_.learning_rate * factor : factor);
+    for (int l = 0; l < n_layers_; ++l) {
+      scale_rows(levels_[l + 1], scale_);
+      Buffer<T>* const gradients[] = {&layers_[l].b_gradient, &layers_[l].slopes_gradient, &layers_[l].gamma_gradient};
+      for (Buffer<T>* g : gradients)
+        for (std::int64_t c = 0; c < g->size(); ++c) (*g)[c] *= scale_;
+    }
+  }
+  static double square(T x) { return static_cast<double>(x) * x; }
+
+  void scale_rows(Level<T>& level, T factor) {
+    for (std::int64_t i = 0; i < n_rows_ * level.stride; ++i) level.e[i] *= factor;
   }
 
   void list_columns(Level<T>& in) {
@@ -589,6 +831,8 @@ class Engine final : public hardzero::Network<T> {
       in.columns.value = const_cast<T*>(in.rows.value[0]);
       return;
     }
+    if (in.n_transposed == batch_) return;
+    in.n_transposed = batch_;
     in.column_row.reserve(in.n_nonzero);
     in.column_value.reserve(in.n_nonzero);
     in.columns.row = in.column_row.get();
@@ -607,11 +851,6 @@ class Engine final : public hardzero::Network<T> {
     }
   }
 
-  struct Scratch {
-    Buffer<T> packed, gradient, waiting;
-    Buffer<std::int64_t> cut;
-  };
-
   void backward_listed(Layer<T>& layer, Level<T>& in, Level<T>& out, T* g, int first, int last, Scratch& scratch) {
     const auto run = [&](const auto& update) {
       const T* W = layer.W.get();
@@ -627,7 +866,9 @@ class Engine final : public hardzero::Network<T> {
                                   scratch.waiting.get(), update);
       }
     };
-    if (rule_.kind != kPlain) {
+    if (measures_) {
+      run(SquaresUpdate<T>{squares_.get()});
+    } else if (rule_.kind != kPlain) {
       run(moments_);
     } else if (rule_.l2 != 0) {
       run(plain_update<true>(layer));
@@ -651,6 +892,8 @@ class Engine final : public hardzero::Network<T> {
       if (is_direct()) {
         add_products<true>(in, out, layer.W.get() + first * layer.stride + from, layer.stride, first, last, from, to,
                            scratch);
+      } else if (measures_) {
+        update_dense(SquaresUpdate<T>{squares_.get()}, layer, in, out, first, last, from, to, scratch);
       } else if (rule_.kind != kPlain) {
         update_dense(moments_, layer, in, out, first, last, from, to, scratch);
       } else if (rule_.l2 != 0) {
@@ -686,7 +929,7 @@ class Engine final : public hardzero::Network<T> {
   }
 
   // Whether the dense kernel can add the step to W as it is made.
-  bool is_direct() const { return rule_.kind == kPlain && rule_.l2 == 0 && n_rows_ <= kDeep; }
+  bool is_direct() const { return rule_.kind == kPlain && rule_.l2 == 0 && n_rows_ <= kDeep && !measures_; }
 
   // Adam moves rows without a gradient too.
   void update_idle_rows(Layer<T>& layer, Level<T>& in) {
@@ -699,17 +942,25 @@ class Engine final : public hardzero::Network<T> {
     });
   }
 
-  // Biases and learned slopes.
+  // Biases, learned slopes and scales.
   void update_vectors(Layer<T>& layer, Level<T>& out) {
-    vector_.reserve(out.stride);
-    T* g = vector_.get();
+    const int n = static_cast<int>(layer.stride);
+    if (options_.fit_biases) {
+      if (!clips()) sum_biases(layer, out);
+      update_vector(layer.b, layer.b1, layer.b2, layer.b_gradient.get(), n);
+    }
+    if (layer.shape.activation == kPrelu)
+      update_vector(layer.slopes, layer.slopes1, layer.slopes2, layer.slopes_gradient.get(), n);
+    if (layer.gamma.size()) update_vector(layer.gamma, layer.gamma1, layer.gamma2, layer.gamma_gradient.get(), n);
+  }
+
+  void sum_biases(Layer<T>& layer, Level<T>& out) {
+    if (layer.gamma.size()) return;  // the sums were needed before
+    T* g = layer.b_gradient.get();
     std::memset(g, 0, sizeof(T) * static_cast<std::size_t>(out.stride));
     for (int b = 0; b < n_rows_; ++b)
       for (std::int64_t c = 0; c < out.stride; c += kLanes<T>)
         store(g + c, add(load(g + c), load(out.e.get() + b * out.stride + c)));
-    update_vector(layer.b, layer.b1, layer.b2, g, static_cast<int>(out.stride));
-    if (layer.shape.activation == kPrelu) update_vector(layer.slopes, layer.slopes1, layer.slopes2, slope_gradient_.get(),
-                                                        static_cast<int>(out.stride));
   }
 
   void update_vector(Buffer<T>& w, Buffer<T>& m, Buffer<T>& v, const T* g, int n) {
@@ -720,23 +971,64 @@ class Engine final : public hardzero::Network<T> {
     }
   }
 
+  // Running means of what batch normalisation saw.
+  void run_means() {
+    T total = 0;
+    for (int b = 0; b < n_rows_; ++b) total += share_[b];
+    if (total == 0) return;
+    const T share = static_cast<T>(options_.batch_norm_momentum);
+    for (int l = 0; l + 1 < n_layers_; ++l) {
+      Layer<T>& layer = layers_[l];
+      for (int c = 0; c < layer.shape.n_units; ++c) {
+        layer.mean[c] = (1 - share) * layer.mean[c] + share * layer.batch_mean[c];
+        layer.variance[c] = (1 - share) * layer.variance[c] + share * layer.batch_variance[c];
+      }
+    }
+  }
+
+  void begin_batch_norm() {
+    for (int l = 0; l + 1 < n_layers_; ++l) {
+      layers_[l].mean.clear();
+      for (int c = 0; c < layers_[l].shape.n_units; ++c) layers_[l].gamma[c] = layers_[l].variance[c] = 1;
+    }
+  }
+
+  void constrain_weights() {
+    flush();
+    const T threshold = static_cast<T>(rule_.learning_rate * options_.l1_weights);
+    for (int l = 0; l < n_layers_; ++l) {
+      Layer<T>& layer = layers_[l];
+      const double bound = l + 1 < n_layers_ ? options_.max_norm : HUGE_VAL;
+      const int n_blocks = static_cast<int>(layer.stride / kLanes<T>), n_chunks = chunks_of(n_blocks, 8);
+      parallel(n_chunks, [&](int chunk, int) {
+        constrain<T>(layer.W.get(), layer.stride, layer.shape.n_inputs, threshold, bound,
+                     n_blocks * chunk / n_chunks * kLanes<T>, n_blocks * (chunk + 1) / n_chunks * kLanes<T>);
+      });
+    }
+  }
+
   // Turns the derivatives with respect to a level's outputs into those with respect to its pre-activations, and adds the
-  // penalty on hidden activations: d/dz = f'(z) (s d/dh + l1 share sign(f(z))) with s the unit's fixed sign.
+  // penalty on hidden activations: d/dz = f'(z) (s d/dh + l1 share sign(f(z))) with s the unit's fixed sign. What was
+  // dropped has no derivative, but pays the penalty all the same.
   void finish_deltas(int l) {
     Level<T>& level = levels_[l];
     Layer<T>& layer = layers_[l - 1];
     const bool hidden = l < n_layers_;
     const int code = layer.shape.activation;
     const T* signs = layer.signs.get();
-    const bool learns_slopes = code == kPrelu;
-    if (learns_slopes) {
-      slope_gradient_.reserve(level.stride);
-      std::memset(slope_gradient_.get(), 0, sizeof(T) * static_cast<std::size_t>(level.stride));
-    }
+    const bool learns_slopes = code == kPrelu, dropped = hidden && drops(level);
+    T* slopes_gradient = layer.slopes_gradient.get();
+    if (learns_slopes) std::memset(slopes_gradient, 0, sizeof(T) * static_cast<std::size_t>(level.stride));
     for (int b = 0; b < n_rows_; ++b) {
       T* e = level.e.get() + b * level.stride;
-      const T* h = level.h.get() + b * level.stride;
+      const T* h = (dropped && l1_ != 0 ? level.before : level.h).get() + b * level.stride;
       const T penalty = hidden ? static_cast<T>(l1_) * share_[b] * scale_ : T(0);
+      if (dropped) {
+        const std::uint8_t* kept = level.kept.get() + b * level.stride;
+        const T scale = level.dropout.scale;
+#pragma GCC ivdep
+        for (int c = 0; c < level.n; ++c) e[c] = kept[c] ? e[c] * scale : T(0);
+      }
       if (signs)
         for (int c = 0; c < level.n; ++c) e[c] *= signs[c];
       if (derivative_is_activity(code)) {
@@ -750,25 +1042,33 @@ class Engine final : public hardzero::Network<T> {
         }
       if (learns_slopes) {
         const T* z = level.z.get() + b * level.stride;
-        for (int c = 0; c < level.n; ++c) slope_gradient_[c] += z[c] < 0 ? e[c] * z[c] : T(0);
+        for (int c = 0; c < level.n; ++c) slopes_gradient[c] += z[c] < 0 ? e[c] * z[c] : T(0);
       }
       if (code != kIdentity) {
         const T* d = level.d.get() + b * level.stride;
         for (int c = 0; c < level.n; ++c) e[c] *= d[c];
       }
     }
+    if (hidden && options_.batch_norm) {
+      const int n_blocks = static_cast<int>(layer.stride / kLanes<T>), n_chunks = chunks_of(n_blocks, 8);
+      parallel(n_chunks, [&](int chunk, int) {
+        normalise_back<T>(level.e.get(), level.standard.get(), level.stride, n_rows_, share_.get(), layer.gamma.get(),
+                          layer.batch_inverse.get(), layer.b_gradient.get(), layer.gamma_gradient.get(),
+                          n_blocks * chunk / n_chunks * kLanes<T>, n_blocks * (chunk + 1) / n_chunks * kLanes<T>);
+      });
+    }
   }
 
   // ------------------------------------------------------------------- plan
 
-  int choose(int l, bool backward) {
+  int choose(int l, bool backward, bool hands_down = false) {
     const Level<T>& in = levels_[l];
     const double rows = n_rows_, inputs = in.n, units = static_cast<double>(layers_[l].stride);
     const double nonzero = static_cast<double>(in.n_nonzero);
     const double active = training_ ? in.columns.n : smaller(nonzero, inputs);
     const PassCosts& costs = backward ? costs_.backward : costs_.forward;
     const double weight = in_memory_ ? costs.weight_memory : costs.weight_cached;
-    const double products = backward && l > 0 ? 2 : 1;  // a first layer has no deltas to hand down
+    const double products = hands_down ? 2 : 1;  // a first layer has no deltas to hand down
     const double tenth = at_size(costs.sparse_tenth), half = at_size(costs.sparse_half);
     const double density = larger(nonzero, 1.0) / (rows * inputs);
     const double thickness = larger(0.0, smaller(1.0, std::log(density / 0.1) * 0.62133493455961186));
@@ -859,7 +1159,12 @@ class Engine final : public hardzero::Network<T> {
   std::int64_t step_ = 0;   // counts updates
   T scale_ = 1;
   MomentUpdate<T> moments_{};
-  Buffer<T> share_, vector_, slope_gradient_;
+  StepOptions options_{nullptr, false, 0, 0, 0, HUGE_VAL, HUGE_VAL, true};
+  bool measures_ = false;  // the backward pass adds up squares of gradients instead of updating
+  const std::uint64_t* hash_ = nullptr;
+  Buffer<T> share_, no_biases_;
+  Buffer<double> squares_;
+  Buffer<std::uint32_t> in_order_;  // 0, 1, 2, ...
   Scratch* scratch_ = nullptr;
   int n_scratch_ = 0;
   Buffer<std::int32_t> cut_, counts_;

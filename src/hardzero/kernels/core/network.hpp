@@ -25,6 +25,21 @@ struct UpdateRule {
   double epsilon;
 };
 
+// What a step does beside the loss and the rule; hardzero.kernels.options says how.
+struct StepOptions {
+  const double* dropout;  // rates of the inputs and of each hidden layer
+  bool batch_norm;
+  double batch_norm_epsilon;
+  double batch_norm_momentum;
+  double l1_weights;
+  double max_norm;
+  double clip_norm;
+  bool fit_biases;
+};
+
+// Arrays of a layer; only the first four are learned.
+enum ArrayKind { kWeights, kBiases, kSlopes, kGamma, kSigns, kMean, kVariance };
+
 // Which kernel serves a pass: chosen from counted non-zeros, or forced.
 enum Mode { kAuto, kSparse, kDense };
 
@@ -72,12 +87,20 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  // Parameters of layer l. W has n_inputs rows, `stride` apart; all others have n_units entries.
-  virtual T* W(int l) = 0;
+  // An array of layer l, or the first or second moment that the rule keeps of it; null if there is none. Weights have
+  // n_inputs rows, `stride` apart; all others n_units entries.
+  virtual T* array(int l, ArrayKind kind, int moment) = 0;
   virtual std::int64_t stride(int l) = 0;
-  virtual T* b(int l) = 0;
-  virtual T* signs(int l) = 0;
-  virtual T* slopes(int l) = 0;
+  T* W(int l) { return array(l, kWeights, 0); }
+  T* b(int l) { return array(l, kBiases, 0); }
+  T* signs(int l) { return array(l, kSigns, 0); }
+  T* slopes(int l) { return array(l, kSlopes, 0); }
+  // How many updates there were, and how many each row of W has had (null where rows do not wait).
+  virtual std::int64_t* n_steps() = 0;
+  virtual std::int64_t* times(int l) = 0;
+
+  virtual void set_options(const StepOptions& options) = 0;  // once, before set_rule
+  virtual void set_keys(const std::uint64_t* keys) = 0;  // of the streams that dropout draws from
 
   virtual void set_rule(const UpdateRule& rule, double l1_activation) = 0;
   virtual void set_plan(int mode, bool skip_zeros, bool timed, int n_threads, const Costs& costs) = 0;
@@ -85,8 +108,9 @@ class Network {
 
   // Outputs of the last layer for the rows x[row[0]], ..., x[row[n - 1]] (x[0], ... when row is null).
   virtual void forward(const Rows<T>& x, const std::int64_t* row, int n) = 0;
-  // The same, keeping what backward needs; weight is each row's share of the batch, summing to 1 (null: all the same).
-  virtual void forward_batch(const Rows<T>& x, const std::int64_t* row, int n, const T* weight) = 0;
+  // The same for a step, keeping what backward needs; weight is each row's share of the batch, summing to 1 (null: all the
+  // same), hash tells dropout the rows' content.
+  virtual void forward_batch(const Rows<T>& x, const std::int64_t* row, int n, const T* weight, const std::uint64_t* hash) = 0;
   // Turns the outputs into deltas of the mean log loss of a softmax, and returns that loss.
   virtual double softmax_deltas(const std::int64_t* label, const T* weight) = 0;
   virtual void set_deltas(const T* delta, std::int64_t stride) = 0;

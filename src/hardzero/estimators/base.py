@@ -1,0 +1,671 @@
+"""What all supervised estimators share: one way to train, and to use what was learned.
+
+A fit reads from left to right: `_read` checks the user's data and codes the targets,
+`_train` hands them to the engine, `_keep` makes fitted attributes of what comes back.
+A public estimator adds its constructor, what its targets mean and its predictions.
+"""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.metrics import check_scoring
+from sklearn.utils.validation import check_is_fitted
+
+from hardzero import kernels
+from hardzero.engine.checkpoint import Checkpoint
+from hardzero.engine.forward import ForwardPass
+from hardzero.engine.initialise import initialise
+from hardzero.engine.objectives import Objective
+from hardzero.engine.schedules import parse_schedule
+from hardzero.engine.train import Settings, Trained, TrainingState, Validation, train
+from hardzero.errors import DataError, ParameterError, warn_user
+from hardzero.estimators.callbacks import (
+    CallbackSupportMixin,
+    EpochCallbacks,
+    with_callbacks,
+)
+from hardzero.estimators.inputs import read_rows, read_table
+from hardzero.estimators.parameters import (
+    check_hidden_activations,
+    check_parameters,
+    draw_seed,
+)
+from hardzero.estimators.split import split_off_validation_rows
+from hardzero.estimators.targets import Classes, Coding
+from hardzero.estimators.weights import read_weights
+from hardzero.kernels.network import Matrix, Network
+from hardzero.kernels.options import StepOptions
+from hardzero.kernels.rules import SGD, Adam, Rule
+from hardzero.results import FitHistory
+from hardzero.stack import RectifierStack
+from hardzero.threads import count_threads
+
+__all__ = ["RectifierEstimator", "Rows"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to learn from, checked and coded.
+
+    Parameters
+    ----------
+    X : C-contiguous ndarray or canonical CSR matrix of shape (n_samples, n_features)
+        Features.
+    codes : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Coded targets.
+    sample_weight : ndarray of float64 of shape (n_samples,) or None
+        Weights; None means all 1.
+    """
+
+    X: Matrix
+    codes: Array
+    sample_weight: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """All that later training goes on from; `state` holds the network's arrays."""
+
+    seed: int
+    structure: dict[str, str]
+    coding: Coding
+    stack: RectifierStack
+    state: TrainingState
+
+
+class RectifierEstimator(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Base of the estimators that train a rectifier network on rows with targets."""
+
+    stack_: RectifierStack
+    history_: FitHistory
+    _forward: ForwardPass
+    _coding: Coding
+    _training: _Training
+    _is_incremental: bool
+    _default_scoring: ClassVar[str | None] = None
+
+    # ------------------------------------------------------------------ training
+
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features, finite. Sparse matrices of any format are used as CSR and never
+            made dense. Features that are not float32 or float64 become float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets, as the class describes them.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row, 0 or more. The objective is the weighted mean of the
+            rows' losses, plus penalties: only the ratios of weights matter, a row of
+            weight 0 is as good as absent, and with all rows in one batch a row of
+            weight 2 is as good as two.
+        X_val : array-like or sparse matrix of shape (n_validation, n_features), \
+optional
+            Validation rows. The weights of the best epoch on them are kept; with
+            ``early_stopping`` they also decide when to stop. They need not be as many
+            as rows of `X`, and searches and cross-validation that route them as
+            metadata hand them on whole.
+        y_val : array-like of shape (n_validation,) or (n_validation, n_outputs), \
+optional
+            Targets of the validation rows, no labels that `y` does not have.
+        sample_weight_val : array-like of shape (n_validation,), optional
+            Weights of the validation rows.
+
+        Returns
+        -------
+        self : RectifierEstimator
+            The fitted estimator.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter of the estimator is not allowed.
+        DataError
+            If rows, weights or validation rows do not fit, there are too few rows to
+            set some aside, or the checkpoint is one of another task.
+        ValueError
+            If scikit-learn's checks do not accept `X` and `y`.
+        DivergenceError
+            If weights or losses stop being finite numbers.
+        """
+        check_parameters(self)
+        before = self._previous_training() if self._goes_on() else None
+        if before is None:
+            self.__dict__.pop("stack_", None)  # a fit that fails leaves no half of one
+        coding, rows = self._read(X, y, sample_weight, before)
+        checkpoint = self._checkpoint()
+        seed = self._seed(checkpoint) if before is None else before.seed
+        validation = self._read_validation(
+            X_val, y_val, sample_weight_val, rows, coding
+        )
+        chosen = None
+        if validation is None and self.early_stopping:
+            chosen, held_out = split_off_validation_rows(
+                rows.X,
+                self._strata(rows, coding),
+                rows.sample_weight,
+                self.validation_fraction,
+                seed,
+            )
+            validation = _take(rows, held_out)
+        network, settings = self._build(rows, coding, seed, before, chosen)
+
+        def fitted() -> dict[str, Any]:
+            return self._predicting(coding, network.stack())
+
+        callbacks = EpochCallbacks(
+            self, settings.max_epochs, fitted, X, y, sample_weight
+        )
+        trained = train(
+            network,
+            rows.X,
+            rows.codes,
+            settings=settings,
+            seed=seed,
+            objective=self._objective(coding),
+            sample_weight=self._loss_weights(rows, coding),
+            rows=chosen,
+            validation=self._judge(validation, coding, network),
+            start=None if before is None else before.state,
+            n_epochs=None if before is None else settings.max_epochs,
+            checkpoint=checkpoint,
+            progress=bool(self.verbose),
+            on_epoch=callbacks.after_epoch,
+        )
+        self._keep(trained, network, coding, settings, seed, incremental=False)
+        callbacks.after_fit()
+        if trained.history.stopped == "interrupted" and not callbacks.stopped:
+            _warn_of_interrupt(trained.history)
+        return self
+
+    def _partial_fit(
+        self, X: Any, y: Any, sample_weight: Any, coding: Coding | None = None
+    ) -> Self:
+        """Train one epoch on some rows; `coding` is used when it is the first."""
+        check_parameters(self)
+        if self.checkpoint is not None:
+            raise ParameterError(
+                f"checkpoint={self.checkpoint!r} was given, which partial_fit does not "
+                "write: it cannot know all rows. Save the estimator between calls, or "
+                "call fit."
+            )
+        before = self._previous_training() if hasattr(self, "stack_") else None
+        coding, rows = self._read(X, y, sample_weight, before, coding)
+        seed = draw_seed(self.random_state) if before is None else before.seed
+        network, settings = self._build(rows, coding, seed, before)
+        trained = train(
+            network,
+            rows.X,
+            rows.codes,
+            settings=settings,
+            seed=seed,
+            objective=self._objective(coding),
+            sample_weight=self._loss_weights(rows, coding),
+            start=None if before is None else before.state,
+            n_epochs=1,
+            progress=bool(self.verbose),
+        )
+        self._keep(trained, network, coding, settings, seed, incremental=True)
+        if trained.history.stopped == "interrupted":
+            _warn_of_interrupt(trained.history)
+        return self
+
+    def _compare_classes(self, coding: Classes) -> None:
+        if not hasattr(self, "stack_") or not isinstance(self._coding, Classes):
+            return
+        now, then = coding.classes.tolist(), self._coding.classes.tolist()
+        if now != then:
+            raise DataError(
+                f"classes are {now} and were {then} in the first training call. Give "
+                "the same, or none; call fit to train anew."
+            )
+
+    def _goes_on(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "stack_")
+
+    def _previous_training(self) -> _Training:
+        if not hasattr(self, "_training"):
+            raise ParameterError(
+                "the state of the optimiser is not there any more: a pickle or a copy "
+                "holds it only after partial_fit or with warm_start=True. Set "
+                "warm_start=True before the first fit, or call fit to train anew."
+            )
+        before = self._training
+        now = self._structure()
+        changed = [
+            f"{name} was {then} and is {now[name]}"
+            for name, then in before.structure.items()
+            if now[name] != then
+        ]
+        if changed:
+            raise ParameterError(
+                f"the network that training goes on with is another one: "
+                f"{'; '.join(changed)}. Set it back, or call fit with warm_start=False "
+                "to train anew."
+            )
+        return before
+
+    def _structure(self) -> dict[str, str]:
+        """Return the parameters that cannot change between two calls."""
+        fixed = {"hidden_sizes": str(tuple(self._hidden_sizes()))}
+        for name in ("solver", "batch_norm", "sign_flip", "loss", "target_scaling"):
+            if name in self.get_params(deep=False):
+                fixed[name] = repr(getattr(self, name))
+        activations = check_hidden_activations(
+            self.activation, len(self._hidden_sizes())
+        )
+        fixed["activation"] = ", ".join(map(str, activations)) or "none"
+        fixed["momentum"] = "above 0" if self.momentum else "0"
+        return fixed
+
+    # ------------------------------------------------------------------ reading
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        before: _Training | None,
+        coding: Coding | None = None,
+    ) -> tuple[Coding, Rows]:
+        dtype: Any = (np.float32, np.float64)
+        if before is not None:
+            coding, dtype = before.coding, before.stack.dtype
+        X, y = read_table(
+            self, X, y, dtype=dtype, reset=before is None, **self._target_form(y)
+        )
+        weights = read_weights(sample_weight, X.shape[0], "sample_weight")
+        if weights is not None and weights.min() == 0:
+            kept = np.flatnonzero(weights)
+            X, y, weights = X[kept], y[kept], weights[kept]
+        if coding is None:
+            coding = self._learn_coding(y, weights, X.dtype)
+        return coding, Rows(X, coding.encode(y), weights)
+
+    def _read_validation(
+        self, X_val: Any, y_val: Any, sample_weight: Any, rows: Rows, coding: Coding
+    ) -> Rows | None:
+        given = {"X_val": X_val, "y_val": y_val}
+        missing = [name for name, value in given.items() if value is None]
+        if len(missing) == 2 and sample_weight is None:
+            return None
+        if missing:
+            raise DataError(
+                f"validation data were given without {' and '.join(missing)}. Give "
+                "X_val and y_val both, or neither of them."
+            )
+        form = self._target_form(y_val)
+        X, y = read_table(self, X_val, y_val, dtype=rows.X.dtype, reset=False, **form)
+        weights = read_weights(sample_weight, X.shape[0], "sample_weight_val")
+        return Rows(X, coding.encode(y, "y_val"), weights)
+
+    def _judge(
+        self, rows: Rows | None, coding: Coding, network: Network
+    ) -> Validation | None:
+        """Return what judges epochs by validation rows."""
+        if rows is None:
+            return None
+        weights = self._loss_weights(rows, coding)
+        validation = Validation(rows.X, rows.codes, weights)
+        scoring = self._default_scoring if self.scoring is None else self.scoring
+        if scoring is None:
+            return validation
+        scorer = check_scoring(self, scoring)
+        y = coding.decode(rows.codes)
+        weighted = {} if weights is None else {"sample_weight": weights}
+        judged = copy.copy(self)
+        judged.__dict__.pop("feature_names_in_", None)  # the rows have lost them
+
+        def score(_: Array) -> float:
+            judged.__dict__.update(self._predicting(coding, network.stack()))
+            return float(scorer(judged, rows.X, y, **weighted))
+
+        return replace(validation, score=score)
+
+    # ------------------------------------------------------------------ building
+
+    def _build(
+        self,
+        rows: Rows,
+        coding: Coding,
+        seed: int,
+        before: _Training | None,
+        chosen: Array | None = None,
+    ) -> tuple[Network, Settings]:
+        settings = self._settings(rows.X.shape[0] if chosen is None else len(chosen))
+        if before is not None:
+            stack = before.stack
+        else:
+            stack = self._first_stack(rows, coding, seed)
+        network = kernels.build(
+            stack,
+            self._rule(settings.learning_rate),
+            engine=self.engine,
+            l1_activation=float(self.l1_activation),
+            options=self._options(seed),
+            n_threads=count_threads(int(self.n_threads)),
+        )
+        return network, settings
+
+    def _settings(self, n_samples: int) -> Settings:
+        rate = self.learning_rate
+        if rate == "auto":
+            rate = 0.001 if self.solver == "adam" else 0.05 * (1 - self.momentum)
+        size = self.batch_size
+        if size == "auto":
+            size = n_samples if n_samples <= 64 else min(max(n_samples // 50, 32), 200)
+        return Settings(
+            batch_size=min(int(size), n_samples),
+            max_epochs=int(self.max_epochs),
+            learning_rate=float(rate),
+            schedule=parse_schedule(self.learning_rate_schedule),
+            patience=int(self.patience) if self.early_stopping else None,
+            tol=None if self.early_stopping or self.tol is None else float(self.tol),
+            n_stalled=int(self.patience),
+            shuffle=bool(self.shuffle),
+        )
+
+    def _first_stack(self, rows: Rows, coding: Coding, seed: int) -> RectifierStack:
+        hidden = self._hidden_sizes()
+        return initialise(
+            (rows.X.shape[1], *hidden, coding.n_outputs),
+            check_hidden_activations(self.activation, len(hidden)),
+            seed=seed,
+            scheme=self.init,
+            sign_flip=bool(self.sign_flip),
+            dtype=rows.X.dtype,
+            output_link=coding.link,
+        )
+
+    def _hidden_sizes(self) -> list[int]:
+        sizes = np.atleast_1d(np.asarray(self.hidden_sizes, dtype=int))
+        return [int(size) for size in sizes]
+
+    def _rule(self, learning_rate: float) -> Rule:
+        l2 = float(self.l2)
+        if self.solver == "adam":
+            return Adam(learning_rate, l2=l2)
+        momentum = float(self.momentum)
+        return SGD(learning_rate, momentum, nesterov=bool(self.nesterov), l2=l2)
+
+    def _options(self, seed: int) -> StepOptions:
+        n_hidden = len(self._hidden_sizes())
+        if np.ndim(self.dropout) == 0:
+            hidden = [float(self.dropout)] * n_hidden
+        else:
+            hidden = [float(rate) for rate in self.dropout]
+        if len(hidden) != n_hidden:
+            raise ParameterError(
+                f"dropout has {len(hidden)} entries but hidden_sizes has {n_hidden}. "
+                "Give one per hidden layer, or a single one for all; input_dropout is "
+                "for the features."
+            )
+        return StepOptions(
+            dropout=(float(self.input_dropout), *hidden),
+            batch_norm=bool(self.batch_norm),
+            l1_weights=float(self.l1),
+            max_norm=np.inf if self.max_norm is None else float(self.max_norm),
+            clip_norm=np.inf if self.clip_norm is None else float(self.clip_norm),
+            fit_biases=bool(self.fit_intercept),
+            seed=seed,
+        )
+
+    def _checkpoint(self) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = (
+            *("solver", "momentum", "nesterov", "l1_activation", "l1", "l2", "init"),
+            *("dropout", "input_dropout", "batch_norm", "max_norm", "clip_norm"),
+            *("fit_intercept", "engine", "scoring"),
+        )
+        task = {name: _plain(getattr(self, name)) for name in names}
+        return Checkpoint(
+            self.checkpoint,
+            every_seconds=self.checkpoint_seconds,
+            task={"estimator": type(self).__name__} | task,
+        )
+
+    def _seed(self, checkpoint: Checkpoint | None) -> int:
+        if checkpoint is not None and not isinstance(
+            self.random_state, int | np.integer
+        ):
+            kept = checkpoint.seed()  # a run that is resumed keeps its draws
+            if kept is not None:
+                return kept
+        return draw_seed(self.random_state)
+
+    # ------------------------------------------------------------------ keeping
+
+    def _keep(
+        self,
+        trained: Trained,
+        network: Network,
+        coding: Coding,
+        settings: Settings,
+        seed: int,
+        *,
+        incremental: bool,
+    ) -> None:
+        history = trained.history
+        fitted = self._predicting(coding, trained.stack) | {
+            "history_": history,
+            "n_iter_": history.n_epochs,
+            "best_epoch_": history.best_epoch,
+            "learning_rate_": settings.learning_rate,
+            "batch_size_": settings.batch_size,
+            "_is_incremental": incremental,
+            "_training": _Training(
+                seed,
+                self._structure(),
+                coding,
+                trained.stack,
+                # What was best is forgotten: each fit has validation rows of its own.
+                replace(trained.state, best=None, network=network.state()),
+            ),
+        }
+        self.__dict__.update(fitted)  # all or, if Ctrl-C comes first, nothing
+
+    def _predicting(self, coding: Coding, stack: RectifierStack) -> dict[str, Any]:
+        """Return the attributes that predictions need."""
+        return {
+            "stack_": coding.finish(stack),
+            "n_outputs_": stack.n_outputs,
+            "out_activation_": stack.output_link,
+            "_coding": coding,
+            "_forward": ForwardPass(),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if not (self.warm_start or state.get("_is_incremental")):
+            state.pop("_training", None)  # twice the size of the weights, or more
+        return state
+
+    # ------------------------------------------------------------------ using
+
+    def transform(self, X: Any, layer: int = -1) -> Array:
+        """Return the activations of a hidden layer, signs applied.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        layer : int, default=-1
+            Number of the hidden layer, counted from 0, or from the last one backwards
+            as -1, -2, ...
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_units)
+            Activations.
+
+        Raises
+        ------
+        DataError
+            If inputs are so large that the activations overflow.
+        ParameterError
+            If there is no such layer, or names of columns were asked for by
+            ``set_output`` for another layer than the last.
+        """
+        check_is_fitted(self)
+        n_hidden = len(self.stack_.layers) - 1
+        if n_hidden == 0:
+            raise ParameterError(
+                "transform gives hidden activations, but the network has no hidden "
+                "layer. Give hidden_sizes at least one entry and fit again."
+            )
+        is_whole = isinstance(layer, int | np.integer)
+        if not (is_whole and -n_hidden <= layer < n_hidden):
+            raise ParameterError(
+                f"layer={layer!r} was given to transform, but the network has "
+                f"{n_hidden} hidden layers. Give a number from {-n_hidden} to "
+                f"{n_hidden - 1}."
+            )
+        number = int(layer) % n_hidden + 1
+        if number != n_hidden and self._names_columns():
+            raise ParameterError(
+                f"layer={layer} was given to transform, but set_output names the units "
+                "of the last hidden layer only. Give layer=-1, or call "
+                "set_output(transform='default')."
+            )
+        return self._outputs(X, number)
+
+    def _outputs(self, X: Any, n_layers: int | None = None) -> Array:
+        check_is_fitted(self)
+        X = read_rows(self, X, self.stack_.dtype)
+        return self._forward(
+            self.stack_,
+            X,
+            n_layers=n_layers,
+            engine=self.engine,
+            n_threads=count_threads(int(self.n_threads)),
+        )
+
+    def _names_columns(self) -> bool:
+        # What set_output was called with is kept by scikit-learn under this name.
+        own = getattr(self, "_sklearn_output_config", {})
+        config = own.get("transform", get_config()["transform_output"])
+        return bool(config != "default")
+
+    @property
+    def loss_curve_(self) -> list[float]:
+        """Mean loss of the training rows in each epoch, without penalties."""
+        return list(self.history_.loss)
+
+    @property
+    def validation_loss_curve_(self) -> list[float]:
+        """Mean loss of the validation rows after each epoch."""
+        losses = list(self.history_.validation_loss)
+        if not losses:
+            raise AttributeError("there is no validation_loss_curve_" + _NOT_VALIDATED)
+        return losses
+
+    @property
+    def validation_scores_(self) -> list[float]:
+        """Score on the validation rows after each epoch."""
+        history = self.history_
+        scores = list(history.validation_score)
+        if not scores:
+            scores = [1.0 - error for error in history.validation_error]
+        if not scores:
+            raise AttributeError("there are no validation_scores_" + _NOT_VALIDATED)
+        return scores
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.stack_.sizes[-2]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stack_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # ------------------------------------------- what the public estimators decide
+
+    def _target_form(self, y: Any) -> dict[str, bool]:
+        """Return how scikit-learn shall check targets."""
+        raise NotImplementedError
+
+    def _learn_coding(
+        self, y: Array, sample_weight: Array | None, dtype: npt.DTypeLike
+    ) -> Coding:
+        """Return the coding of checked targets."""
+        raise NotImplementedError
+
+    def _objective(self, coding: Coding) -> Objective:
+        """Return what training makes small."""
+        raise NotImplementedError
+
+    def _loss_weights(self, rows: Rows, coding: Coding) -> Array | None:
+        """Return the weights of rows in the loss."""
+        return rows.sample_weight
+
+    def _strata(self, rows: Rows, coding: Coding) -> Array:
+        """Return the classes that a validation split keeps in proportion."""
+        return coding.strata(rows.codes)
+
+
+_NOT_VALIDATED = (
+    ": training had no validation rows. Set early_stopping=True, or give X_val and "
+    "y_val to fit. For losses without classes a score needs scoring, too."
+)
+
+
+def _take(rows: Rows, chosen: Array) -> Rows:
+    weights = rows.sample_weight
+    return Rows(
+        rows.X[chosen],
+        rows.codes[chosen],
+        None if weights is None else weights[chosen],
+    )
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    """Return what is written of a parameter, the same in every process."""
+    if callable(value):
+        return str(getattr(value, "__qualname__", value))
+    if np.ndim(value):
+        return str([float(one) for one in value])
+    plain: str | int | float | bool | None = np.asarray(value).item()
+    return plain
+
+
+def _warn_of_interrupt(history: FitHistory) -> None:
+    warn_user(
+        f"training was interrupted; the weights of epoch {history.best_epoch} of "
+        f"{history.n_epochs} are kept. Call fit again to train from the start, or, if "
+        "warm_start=True, to go on."
+    )
