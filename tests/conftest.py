@@ -12,6 +12,9 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+# Before SciPy is imported: scikit-learn's checks of array-API input need it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 _REPOSITORY = Path(__file__).parents[1]
 
 

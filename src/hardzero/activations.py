@@ -20,7 +20,7 @@ to 0; where it would leave the range of floats, at denormal x, the largest float
 used.
 
 Values and derivatives are computed in the dtype of x by forms that neither overflow
-nor cancel: with e = exp(-|x|), which lies in (0, 1], sigmoid(x) is 1/(1 + e) for
+nor cancel: with ``e = exp(-|x|)``, which lies in (0, 1], sigmoid(x) is 1/(1 + e) for
 x >= 0 and e/(1 + e) below, and 1 - tanh(x)**2 is (2e/(1 + e**2))**2.
 """
 

@@ -185,3 +185,11 @@ def test_predictions_with_nowhere_to_go(model, flowers):
     assert done.returncode == 1
     assert done.stderr.startswith("hardzero: error: Standard output is closed")
     assert done.stderr.count("\n") == 1
+
+
+def test_unknown_options_show_the_usage_of_the_command(run):
+    """Not that of the program."""
+    code, out, err = run("fit", "table.csv", "-o", "m", "--lossy", "3")
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: hardzero fit ")
+    assert err.endswith("hardzero fit: error: unrecognized arguments: --lossy 3\n")

@@ -63,7 +63,7 @@ def test_without_matplotlib_nothing_is_trained_in_vain(run, tmp_path, monkeypatc
     monkeypatch.setattr("hardzero.cli.compare.find_spec", lambda _: None)
     path = tmp_path / "p.png"
     code, out, err = run("compare", *QUICK, "--seeds", 1, "--picture", path)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "matplotlib is not installed. Run pip install 'hardzero[plots]', or" in err
     assert run("compare", *QUICK, "--seeds", 1)[0] == 0
 

@@ -82,4 +82,16 @@ def test_what_is_no_model(run, flowers):
     """The error names the file."""
     code, out, err = run("info", flowers)
     assert (code, out) == (1, "")
-    assert "flowers.csv is not a sound model file" in err
+    assert "flowers.csv is not a sound model file: it is not a safetensors file" in err
+
+
+def test_a_checkpoint_is_no_damaged_model(run, flowers, tmp_path):
+    """The error says what it is, and how to go on from it."""
+    path = tmp_path / "run.ckpt"
+    command = ("fit", flowers, "--target", "kind", "-o", tmp_path / "m")
+    assert run(*command, "--max-epochs", 1, "--checkpoint", path)[0] == 0
+    code, out, err = run("info", path)
+    assert (code, out) == (1, "")
+    assert "run.ckpt is a checkpoint of training, not a model. To go on" in err
+    assert "hardzero fit --checkpoint" in err
+    assert "damaged" not in err

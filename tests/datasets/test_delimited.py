@@ -101,3 +101,27 @@ def test_text_that_is_not_utf8(tmp_path):
     path.write_bytes(b"a,k\n1,stra\xdfe\n")
     with pytest.raises(DataError, match=r"not UTF-8 text: it has the byte 0xdf"):
         read_table(path, target="k")
+
+
+def test_a_table_without_names_loses_no_row(tmp_path):
+    """A first line of numbers is refused, unless they number the columns."""
+    path = tmp_path / "t.csv"
+    path.write_text("5.1,3,2\n4.9,7,2\n")
+    with pytest.raises(
+        DataError,
+        match=r"only numbers in its first line \(5.1, 3, 2\), which must hold",
+    ):
+        read_table(path, target="2")
+    path.write_text("0,1,2\n4.9,7,2\n")
+    assert read_table(path, target="2").X.tolist() == [[4.9, 7]]
+    path.write_text("7,9\n1,2\n")
+    assert read_table(path, has_labels=False, features=["9"]).X.tolist() == [[2]]
+
+
+def test_rows_know_their_lines(tmp_path):
+    """Empty lines and line breaks in quotes count; bad weights are named by line."""
+    path = tmp_path / "t.csv"
+    path.write_text('a,k,w\n1,x,1\n\n2,"y\nz",1\n3,x,heavy\n')
+    assert read_table(path, target="k", drop=["w"]).lines.tolist() == [2, 5, 6]
+    with pytest.raises(DataError, match=r"line 6, column 'w': 'heavy' is not a finite"):
+        read_table(path, target="k", weights="w")

@@ -92,6 +92,22 @@ def test_labels_may_be_left_out(tmp_path, kind):
     assert rows.tolist() == (np.array(X)[:, ::-1].tolist() if is_named else X)
 
 
+@pytest.mark.parametrize("kind", [".csv", pytest.param(".parquet", marks=needs_pandas)])
+def test_weights_and_columns_that_are_no_features(tmp_path, kind):
+    """Weights come by themselves; what is dropped may hold anything."""
+    path = write_table(tmp_path, kind)
+    table = read_table(path, has_labels=False, weights="a", drop=["kind"])
+    assert table.weights.tolist() == [1, 0, 300]
+    assert table.X.tolist() == [[2], [-0.5], [4]]
+    assert table.feature_names == ("b",)
+    table = read_table(path, target="kind", drop=["a"])
+    assert (table.feature_names, table.weights) == (("b",), None)
+    with pytest.raises(DataError, match=r"no column 'c', 'd'; it has 'a'"):
+        read_table(path, target="kind", weights="c", drop=["d"])
+    with pytest.raises(DataError, match=r"'kind' was given as target and as weights"):
+        read_table(path, target="kind", weights="kind")
+
+
 @pytest.mark.parametrize("suffix", [".csv.gz", ".CSV", ".svmlight.xz"])
 def test_compressed_tables_and_capitals(tmp_path, write, suffix):
     """A table may be compressed, and its suffix in capitals."""
@@ -117,6 +133,9 @@ def test_wrong_questions(tmp_path):
         read_table(tmp_path / "table")
     with pytest.raises(ParameterError, match=r"No target was given"):
         read_table(write_table(tmp_path, ".csv"))
+    for wrong in ({"weights": "w"}, {"drop": ["a"]}):
+        with pytest.raises(ParameterError, match=r"which has no names of columns. Le"):
+            read_table(write_table(tmp_path, ".npz"), **wrong)
     for kind in (".csv", ".npz", ".svmlight"):
         with pytest.raises(DataError, match=r"absent.*No such file"):
             read_table(tmp_path / f"absent{kind}", target="k")

@@ -396,6 +396,54 @@ def test_unwritable_from_the_start(place, tmp_path):
     assert steps == []
 
 
+def _pipe(path):
+    os.mkfifo(path)
+    return path
+
+
+def _loop(path):
+    path.symlink_to(path)
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_pipe, "file: it is a pipe, expected a regular file"),
+        (lambda _path: "/dev/zero", "/dev/zero: it is a device, expected"),
+        (lambda path: path.parent, "it is a folder, expected"),
+        (lambda path: f"{path}\0b", r"file\\x00b': it is no path \(embedded null"),
+        (lambda path: path.with_name("x" * 300), "x{300}: File name too long"),
+        (_loop, "file: Too many levels of symbolic links"),
+    ],
+    ids=["pipe", "device", "folder", "null", "long", "loop"],
+)
+def test_what_is_no_file(make, message, tmp_path):
+    """Anything but a file at the path is refused by name, and never waited for."""
+    checkpoint = Checkpoint(make(tmp_path / "file"))
+    message = f"cannot read the checkpoint .*{message}.*Give another path"
+    with pytest.raises(DataError, match=message):
+        checkpoint.seed()
+    with pytest.raises(DataError, match=message):
+        run(SHORT["lazy"], checkpoint, max_epochs=1)
+
+
+def test_two_runs_on_one_path(tmp_path):
+    """Whose temporary file vanishes is told that another run may use the path."""
+    case, path = SHORT["lazy"], tmp_path / "file"
+
+    def lose(temporary, target):
+        temporary.unlink()
+        return replace(temporary, target)
+
+    replace = Path.replace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", lose)
+        with pytest.raises(DataError, match="another run uses this path"):
+            run(case, Checkpoint(path), max_epochs=1)
+
+
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
 )

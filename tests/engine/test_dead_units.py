@@ -12,6 +12,7 @@ from hardzero.kernels.statistics import LayerStatistics
 
 SMALL = np.ones((100, 3))
 LARGE = np.full((100, 3), 8.0)
+CENTRED = SMALL * np.where(np.arange(100) % 2, 1, -1)[:, np.newaxis]
 
 
 def _layer(n_dead, n_rows=200, n_units=20):
@@ -23,11 +24,13 @@ def _layer(n_dead, n_rows=200, n_units=20):
     ("whole", "last", "X", "message"),
     [
         (0, 3, LARGE, r"3 of 20 in hidden layer 2.* last 100 rows.*mean square 8 make "
-         r"the steps at learning rate 0.1 too large. Remedy: scale the in.*to 0.01"),
+         r"the steps too large, or the learning rate 0.1 is .*scale the in.*to 0.01"),
         (0, 3, sp.csr_matrix(LARGE), "mean square 8 make"),
-        (0, 3, SMALL, r"the learning rate 0.1 is too high.*Remedy: lower learning_rate,"
-         r" for example to 0.01"),
-        (3, 3, SMALL, r"silent from the start.*Remedy: scale the .*init='he_normal'"),
+        (0, 3, SMALL, r"cause: the inputs are far from centred, or the learning rate"),
+        (0, 3, CENTRED, r"cause: the learning rate 0.1 is too high. Remedy: lower "
+         r"learning_rate, for example to 0.01, or take an activation"),
+        (3, 3, SMALL, r"silent from the start, because the inputs are far.*: scale "),
+        (3, 3, CENTRED, r"silent from the start, because the init.*'he_normal'"),
     ],
 )  # fmt: skip
 def test_cause_and_remedy(whole, last, X, message):
@@ -35,6 +38,26 @@ def test_cause_and_remedy(whole, last, X, message):
     after = [_layer(0, 100), _layer(last, 100)]
     with pytest.warns(DeadUnitWarning, match=message):
         warn_of_dead_units([_layer(0), _layer(whole)], after, X, 0.1)
+
+
+def _cause(X, learning_rate, l1_activation):
+    after = [_layer(3, 100)]
+    with pytest.warns(DeadUnitWarning) as caught:
+        warn_of_dead_units([_layer(0)], after, X, learning_rate, l1_activation)
+    return str(caught[0].message).partition("Likely cause: ")[2]
+
+
+def test_only_causes_that_apply_are_named():
+    """The penalty is one if there is some; Adam's default rate only if nothing else
+    is found.
+    """
+    assert "l1_activation" not in _cause(CENTRED, 0.1, 0.0)
+    both = _cause(CENTRED, 0.1, 0.5)
+    assert both.startswith("the penalty l1_activation=0.5 is too high, or the learning")
+    assert "Remedy: lower l1_activation, or lower learning_rate" in both
+    assert "learning" not in _cause(CENTRED, 0.001, 0.5)
+    assert "learning" not in _cause(SMALL, 0.001, 0.0)
+    assert "learning rate 0.001" in _cause(CENTRED, 0.001, 0.0)
 
 
 def test_few_last_rows_count_only_with_the_others():

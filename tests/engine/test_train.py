@@ -725,6 +725,25 @@ def test_interrupted_in_the_first_step_of_a_later_call():
     assert (second.history.n_epochs, second.history.stopped) == (1, "interrupted")
 
 
+def test_whether_an_interrupt_leaves_a_whole_state():
+    """In mid-epoch it does only if the last complete epoch was kept."""
+    settings = Settings(20, 3, 0.1)
+
+    def interrupted(step, **options):
+        actor = _Actor(losses={step: KeyboardInterrupt})
+        actor.state = lambda: {"epoch": np.array(actor.epoch)}
+        return train(actor, X, Y, settings=settings, seed=0, **options)
+
+    for step in (4, 5, 6):  # of the second epoch, the first of them included
+        assert not interrupted(step).is_whole
+        trained = interrupted(step, keeps_epochs=True)
+        assert trained.is_whole
+        assert trained.state.network["epoch"] == trained.history.n_epochs == 1
+    for whole in (_train(max_epochs=1)[0], interrupted(2)):  # an epoch of what was seen
+        assert whole.is_whole
+        assert whole.state.network is None
+
+
 def test_state_left_in_an_epoch_of_other_rows():
     """A state in the middle of an epoch fits only as many rows as that has."""
     partial = PartialEpoch(50, 16, 1.0, 16.0, 0.1, None, None)

@@ -25,6 +25,10 @@ REST = [
 ]
 
 
+# The checks give regressors numbers of any kind, which RatingRegressor warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:y has .* different ratings")
+
+
 @parametrize_with_checks(FIRST)
 def test_scikit_learn_check(estimator, check):
     """Every check of scikit-learn passes."""

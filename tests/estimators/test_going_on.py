@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hardzero import (
     RectifierClassifier,
     RectifierRegressor,
 )
+from hardzero.kernels.sparse import SparseNetwork
 
 pytestmark = pytest.mark.filterwarnings("ignore::hardzero.DeadUnitWarning")
 
@@ -150,12 +152,51 @@ def test_the_network_cannot_change_in_between():
         ("loss", "absolute", "loss was 'squared' and is 'absolute'"),
         ("batch_norm", True, "batch_norm was False and is True"),
         ("solver", "sgd", "solver was 'adam' and is 'sgd'"),
+        ("fit_intercept", False, "fit_intercept was True and is False"),
     ):
         changed = copy.deepcopy(network).set_params(**{name: value})
         with pytest.raises(ParameterError, match=f"{shown}. Set it back"):
             changed.partial_fit(X, Y)
     with pytest.raises(ParameterError, match=r"hidden_sizes was .*; solver was"):
         network.set_params(hidden_sizes=(5, 5), solver="sgd").partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("auto", "dense"), ("sparse", "reference"), ("reference", "auto")],
+)
+def test_engines_of_another_family(first, second):
+    """Their states differ, so that training cannot go on: the message names both."""
+    network = make_network(RectifierClassifier, engine=first).partial_fit(X, Y)
+    with pytest.raises(
+        ParameterError, match=f"engine was '{first}' and is '{second}'. Set it back"
+    ):
+        network.set_params(engine=second).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("auto", "sparse"), ("dense", "reference")]
+)
+def test_engines_of_one_family(first, second):
+    """They take turns, and learn what one of them does alone."""
+    network = make_network(RectifierClassifier, max_epochs=3, tol=None)
+    whole = clone(network).set_params(engine=first).fit(X, Y)
+    for engine in (first, second, first):
+        network.set_params(engine=engine).partial_fit(X, Y)
+    np.testing.assert_allclose(
+        network.predict_proba(X), whole.predict_proba(X), atol=1e-6
+    )
+
+
+def test_what_may_change_in_between():
+    """Rates, sizes of batches and penalties may, as the docstring says."""
+    network = make_network(RectifierClassifier).partial_fit(X, Y)
+    network.set_params(learning_rate=0.01, batch_size=7, dropout=0.2, l2=1e-3, l1=1e-5)
+    network.set_params(l1_activation=1e-4, max_norm=3.0, class_weight="balanced")
+    assert network.partial_fit(X, Y).n_iter_ == 2
+    assert (network.learning_rate_, network.batch_size_) == (0.01, 7)
+    assert network.set_params(batch_size="auto").partial_fit(X, Y).batch_size_ == 32
+    assert network.partial_fit(X[:50], Y[:50]).batch_size_ == 50
 
 
 def test_targets_keep_their_form():
@@ -237,6 +278,26 @@ def test_training_ends_when_the_loss_no_longer_falls():
     assert clone(network).set_params(tol=None).fit(X, Y).n_iter_ == 50
 
 
+def test_a_schedule_that_is_used_up():
+    """Epochs at a rate of 0 learn nothing, of which a warning tells."""
+    network = make_network(
+        RectifierClassifier,
+        warm_start=True,
+        max_epochs=5,
+        learning_rate_schedule="cosine",
+    ).fit(X, Y)
+    kept = network.stack_
+    used_up = r"schedule cosine\(0\) ends after max_epochs=5 epochs.*rate is 0.*Give"
+    with pytest.warns(UserWarning, match=used_up):
+        network.fit(X, Y)
+    assert network.stack_ == kept
+    assert network.history_.learning_rate[5:] == (0.0,) * 5
+    with pytest.warns(UserWarning, match=used_up):
+        network.partial_fit(X, Y)
+    network.set_params(learning_rate_schedule="cosine(0.1)").fit(X, Y)
+    assert network.stack_ != kept
+
+
 # ------------------------------------------------------------------ checkpoints
 
 
@@ -308,6 +369,30 @@ def _negative_error(network, X, y):
     return network.score(X, y) - 1
 
 
+def test_a_checkpoint_of_more_epochs_than_planned(tmp_path):
+    """All its epochs are kept, of which a warning tells; as many are the finished run,
+    and the file stays for a run of more.
+    """
+    network = make_network(RectifierClassifier, checkpoint=tmp_path / "training")
+    whole = clone(network).fit(X, Y)
+    with pytest.warns(
+        UserWarning, match=r"training holds 8 epochs, more than the 5.*Raise max_epochs"
+    ):
+        fewer = clone(network).set_params(max_epochs=5).fit(X, Y)
+    assert fewer.n_iter_ == 8
+    assert fewer.stack_ == whole.stack_
+    assert clone(network).fit(X, Y).n_iter_ == 8
+    assert clone(network).set_params(max_epochs=9).fit(X, Y).n_iter_ == 9
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_a_folder_is_no_checkpoint(seed, tmp_path):
+    """It is refused as such."""
+    network = RectifierClassifier(checkpoint=tmp_path, random_state=seed)
+    with pytest.raises(DataError, match="is a folder, expected"):
+        network.fit(X, Y)
+
+
 def test_partial_fit_writes_no_checkpoint(tmp_path):
     """It is refused there rather than left undone."""
     path = tmp_path / "training"
@@ -346,3 +431,97 @@ def test_pickles_without_the_state_say_so():
     ):
         again.partial_fit(X, Y)
     assert again.fit(X, Y).n_iter_ == 8
+
+
+# ------------------------------------------------------------------ interrupts
+
+
+def _interrupt_step(number, monkeypatch):
+    """Let Ctrl-C come in this step, counted from 1, after its update."""
+    step, count = SparseNetwork.step, iter(range(1, 10**6))
+
+    def interrupted(self, rows):
+        loss = step(self, rows)
+        if next(count) == number:
+            raise KeyboardInterrupt
+        return loss
+
+    monkeypatch.setattr(SparseNetwork, "step", interrupted)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_norm": True, "dropout": 0.2}], ids=str)
+@pytest.mark.parametrize("number", [21, 25, 30])
+def test_a_warm_start_after_ctrl_c(number, options, monkeypatch):
+    """It goes on from the last complete epoch, with the bits of that."""
+    network = make_network(RectifierClassifier, warm_start=True, tol=None, **options)
+    whole = clone(network).set_params(max_epochs=2).fit(X, Y)
+    with monkeypatch.context() as patch:
+        _interrupt_step(number, patch)
+        with pytest.warns(UserWarning, match="interrupted.*epoch 2 of 2.*to go on"):
+            network.fit(X, Y)
+    assert network.stack_ == whole.stack_
+    for one in (network, whole):
+        one.set_params(max_epochs=3).fit(X, Y)
+    assert network.n_iter_ == whole.n_iter_ == 5
+    assert network.stack_ == whole.stack_
+
+
+def test_partial_fit_after_ctrl_c(monkeypatch):
+    """A call that was interrupted has done nothing."""
+    network = make_network(RectifierClassifier).partial_fit(X, Y)
+    whole = copy.deepcopy(network).partial_fit(X, Y)
+    with monkeypatch.context() as patch:
+        _interrupt_step(3, patch)
+        with pytest.warns(UserWarning, match="epoch 1 of 1 are kept"):
+            network.partial_fit(X, Y)
+    assert network.partial_fit(X, Y).stack_ == whole.stack_
+
+
+def test_half_an_epoch_is_nothing_to_go_on_from(monkeypatch):
+    """Without warm_start, Ctrl-C leaves a network that predicts, and no more."""
+    network = make_network(RectifierClassifier)
+    with monkeypatch.context() as patch:
+        _interrupt_step(25, patch)
+        with pytest.warns(UserWarning, match=r"train from the start\.$"):
+            network.fit(X, Y)
+    whole = make_network(RectifierClassifier, max_epochs=2).fit(X, Y)
+    assert network.stack_ == whole.stack_
+    with pytest.raises(ParameterError, match="interrupted in the middle of an epoch"):
+        network.partial_fit(X, Y)
+    assert network.fit(X, Y).n_iter_ == 8
+
+
+# ------------------------------------------------------------------ spellings
+
+
+def test_other_spellings_are_the_same_network():
+    """What means the same may take turns."""
+    network = make_network(RectifierRegressor, loss="huber", sign_flip=False)
+    network.partial_fit(X, Y).set_params(loss="huber(1)", sign_flip=np.False_)
+    assert network.partial_fit(X, Y).n_iter_ == 2
+    with pytest.raises(ParameterError, match=r"loss was 'huber\(1\)' and is 'huber\(2"):
+        network.set_params(loss="huber(2)").partial_fit(X, Y)
+
+
+def test_other_spellings_in_a_checkpoint(tmp_path):
+    """One rate of dropout is that of every layer; numbers are compared by value."""
+    network = make_network(
+        RectifierClassifier,
+        checkpoint=tmp_path / "training",
+        dropout=0.25,
+        l2=0.5,
+        batch_norm=False,
+    ).fit(X, Y)
+    network.set_params(dropout=[0.25, 0.25], l2=Fraction(1, 2), batch_norm=np.False_)
+    assert clone(network).fit(X, Y).n_iter_ == 8
+    network.set_params(l2=np.longdouble(0.5))
+    assert clone(network).fit(X, Y).n_iter_ == 8
+
+
+def test_a_checkpoint_needs_a_scorer_with_a_name(tmp_path):
+    """Two lambdas cannot be told apart, so there is no checkpoint with one."""
+    path = tmp_path / "training"
+    network = make_network(RectifierClassifier, checkpoint=path, scoring=lambda *_: 0.0)
+    with pytest.raises(ParameterError, match=r"scoring=<function .* with a checkpoint"):
+        network.fit(X, Y)
+    assert not path.exists()

@@ -99,6 +99,7 @@ def test_allowed_values(name, value):
         ("class_weight", {"a": -1}, "a dict from labels to finite numbers of 0 or"),
         ("shuffle", "yes", "True or False"),
         ("scoring", 3, "None, the name of a scorer, or a callable"),
+        ("scoring", "nonsense", "'accuracy' to a classifier or 'r2' to a regressor"),
         ("warm_start", 1, "True or False"),
         ("checkpoint", True, "None or the path of a file"),
         ("tol", "auto", "None or a finite number of 0 or more. Give None to train"),

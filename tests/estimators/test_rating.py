@@ -59,6 +59,17 @@ def test_dtype_is_kept(dtype):
     assert model.predict(X).dtype == model.predict_distribution(X).dtype == dtype
 
 
+def test_numbers_that_are_no_ratings():
+    """A warning tells of more than 20 ratings in less than twice as many rows."""
+    model = RatingRegressor(5, max_epochs=1)
+    with pytest.warns(
+        UserWarning, match="y has 41 different ratings in 80 rows.*Recti"
+    ):
+        model.fit(X[:80], np.arange(80) % 41)
+    model.fit(X[:80], np.arange(80) % 40)
+    model.fit(X[:20], np.arange(20))
+
+
 def test_new_ratings_are_refused():
     """A validation rating that training rows do not have is an error."""
     with pytest.raises(DataError, match=r"y_val has labels .*5 known classes: 4.5"):
@@ -76,7 +87,8 @@ def test_class_weight_shifts_ratings(fitted):
 def test_early_stopping_when_all_ratings_differ():
     """Rows are then set aside by chance, as there are no two of one rating."""
     model = RatingRegressor(20, early_stopping=True, max_epochs=5, random_state=0)
-    model.fit(X[:100], X[:100, 0])
+    with pytest.warns(UserWarning, match="different ratings"):
+        model.fit(X[:100], X[:100, 0])
     assert len(model.classes_) == 100
     assert model.batch_size_ == 32
     assert len(model.validation_loss_curve_) == 5
@@ -88,3 +100,36 @@ def test_epochs_are_judged_by_what_is_predicted():
     model.fit(X[:400], STARS[:400], X_val=X[400:], y_val=STARS[400:])
     error = ((model.predict(X[400:]) - STARS[400:]) ** 2).mean()
     assert -max(model.validation_scores_) == pytest.approx(error)
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([0, 1, np.nan], "classes has the rating nan, expected finite"),
+        ([0, np.inf], "classes has the rating inf"),
+        ([0, 1e300], r"rating 1e\+300, expected finite numbers of at most 2.1e\+37"),
+        ([0, 1j], "classes is complex128, expected ratings that are real"),
+        ([[0, 1]], r"classes has shape \(1, 2\), expected one dimension"),
+        ([0, None], "classes is object"),
+        (["a", "b"], "classes is <U1"),
+        (np.ma.array([0, 1], mask=[True, False]), "classes has 1 masked"),
+        ([[1], [1, 2]], "classes is no array"),
+        ([], r"classes has shape \(0,\)"),
+    ],
+    ids=str,
+)
+def test_classes_that_are_no_ratings(classes, message):
+    """Ratings are finite real numbers in one dimension."""
+    with pytest.raises(DataError, match=message):
+        RatingRegressor(5).partial_fit(X, STARS, classes=classes)
+
+
+def test_huge_ratings():
+    """Predictions are finite in float32 as well; what is larger is refused."""
+    y = np.sign(X[:, 0])
+    model = RatingRegressor(20, max_epochs=50, random_state=0)
+    predicted = model.fit(X.astype(np.float32), y * 1e37).predict(X)
+    assert np.isfinite(predicted).all()
+    assert np.corrcoef(predicted / 1e37, y)[0, 1] > 0.5
+    with pytest.raises(DataError, match=r"y has the rating .*1e\+300, expected"):
+        model.fit(X.astype(np.float32), y * 1e300)

@@ -1,5 +1,7 @@
 """Targets, their codes, and the way back."""
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
@@ -144,3 +146,52 @@ def test_counts():
     np.testing.assert_array_equal(coding.encode(np.array([0, 3])), [[0.0], [3.0]])
     with pytest.raises(DataError, match=r"negative values, down to -2.*Use another"):
         coding.encode(np.array([1, -2]))
+
+
+def test_what_float32_is_too_coarse_for():
+    """Numbers that differ by less than it resolves are refused, not rounded."""
+    rng = np.random.default_rng(0)
+    y = 1.7e9 + 10 * rng.normal(size=50)
+    with pytest.raises(
+        DataError, match=r"about 1.7e\+09 that differ by about .*astype"
+    ):
+        learn(y, dtype=np.float32)
+    with pytest.raises(DataError, match="too little for outputs of float32"):
+        learn(y, dtype=np.float32, scaled=False)
+    for fine in (y - 1.7e9, 2000 + rng.normal(size=50), np.full(5, 1.7e9)):
+        assert np.isfinite(learn(fine, dtype=np.float32).encode(fine)).all()
+    assert np.isfinite(learn(y).encode(y)).all()
+
+
+def test_what_is_too_small_for_float32():
+    """Numbers that would become 0 are refused."""
+    y = np.array([1.0, -1.0, 0.5])
+    with pytest.raises(DataError, match=r"at most 1e-50 in size, which float32.*Multi"):
+        learn(y * 1e-50, dtype=np.float32)
+    np.testing.assert_allclose(learn(y * 1e-50).encode(y * 1e-50), learn(y).encode(y))
+
+
+def test_what_is_too_large_to_compute_with():
+    """Finite numbers near the end of the range are refused as what they are."""
+    message = r"has numbers of up to .* in size, which is too large to compute with"
+    with pytest.raises(DataError, match=f"y {message}"):
+        learn([1.7e308, -1.7e308])
+    with pytest.raises(DataError, match=f"y_val {message}"):
+        learn([1e-9, -1e-9]).encode(np.array([1e305]), "y_val")
+    with pytest.raises(DataError, match=f"y {message}"):
+        Counts.learn(np.array([0, 1e307])).encode(np.array([0, 1e307]))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
+        np.array([1, 2], dtype="m8[s]"),
+        np.array([dt.date(2020, 1, 1)] * 2, dtype=object),
+    ],
+    ids=["datetime", "timedelta", "object"],
+)
+def test_dates_are_no_labels(labels):
+    """Labels are numbers, strings or booleans."""
+    with pytest.raises(DataError, match=r"y holds dates or times.*astype\(str\)"):
+        Classes.learn(labels)

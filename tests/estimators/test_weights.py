@@ -74,3 +74,30 @@ def test_classes_without_any_weight():
     """Class weights that leave no row are refused."""
     with pytest.raises(DataError, match=r"by class_weight.* are zero"):
         weigh_classes({0: 0}, np.array([0]), np.array([0, 0]), None)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.array([1, 2, 3j]),
+        ["1", "2", "3"],
+        np.array(["1", 2, 3], dtype=object),
+        np.array([1, 2, 3], dtype="m8[s]"),
+        np.array(["2020-01-01"] * 3, dtype="M8[D]"),
+        [1, 2, 10**400],
+        [1, 2, None],
+    ],
+    ids=["complex", "text", "object", "timedelta", "datetime", "huge", "none"],
+)
+def test_weights_that_are_no_numbers(weights):
+    """Only real numbers weigh."""
+    with pytest.raises(DataError, match=r"sample_weight (holds what|is nan)"):
+        read_weights(weights, 3, "sample_weight")
+
+
+def test_masked_weights():
+    """A mask would be lost."""
+    weights = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
+    with pytest.raises(DataError, match=r"sample_weight has 1 masked.*\.filled"):
+        read_weights(weights, 3, "sample_weight")
+    assert read_weights(np.ma.array([1.0, 2.0]), 2, "sample_weight") is not None

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardzero.activations import CATALOGUE
 from hardzero.kernels.dense import DenseNetwork
+from hardzero.kernels.options import StepOptions
 from hardzero.kernels.reference import ReferenceNetwork
 from hardzero.kernels.rules import SGD, Adam
 from hardzero.stack import Layer, RectifierStack
@@ -135,3 +136,16 @@ def _assert_close(networks, dtype):
         assert given[name].dtype == dtype
         np.testing.assert_allclose(given[name], array, rtol=0, atol=atol, err_msg=name)
     assert networks[0].statistics() == networks[1].statistics()
+
+
+def test_clipping_where_no_input_occurs():
+    """A batch of empty CSR rows is clipped as the reference clips it."""
+    stack, X, y, _ = floating_task("rectifier", np.float64, SIZES, n_rows=4)
+    arrays = []
+    for engine in (ReferenceNetwork, DenseNetwork):
+        network = engine(stack, SGD(0.1), options=StepOptions(clip_norm=1e-3))
+        network.bind(csr(np.zeros_like(X)), y)
+        network.step(np.arange(4))
+        arrays.append(network.stack().arrays())
+    for name, expected in arrays[0].items():
+        np.testing.assert_allclose(arrays[1][name], expected, rtol=1e-12)

@@ -531,6 +531,38 @@ def hooked(n):
     return linear
 
 
+def changed(module, how):
+    """Let a module compute something else than its class says."""
+    if how == "hook":
+        module.register_forward_hook(lambda _module, _inputs, output: output + 1)
+    elif how == "pre-hook":
+        module.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
+    else:
+        module.forward = lambda x: x + 1
+    return module
+
+
+@pytest.mark.parametrize("how", ["hook", "pre-hook", "forward"])
+@pytest.mark.parametrize("kind", ["Identity", "Dropout", "Sequential", "Linear"])
+def test_modules_that_do_more_than_their_class(how, kind):
+    """Hooks and a forward of its own are refused, whatever the module and the place."""
+    n = nn()
+    module = n.Linear(3, 3) if kind == "Linear" else getattr(n, kind)()
+    why = "has a forward of its own" if how == "forward" else "has hooks"
+    network = n.Sequential(n.Linear(5, 3), n.Sequential(changed(module, how)))
+    with pytest.raises(ParameterError, match=rf"module '1\.0', a {kind}, .* {why}"):
+        from_torch(network)
+    outer = changed(n.Sequential(n.Linear(5, 3)), how)
+    with pytest.raises(ParameterError, match=f"the Sequential cannot .* {why}"):
+        from_torch(outer)
+
+
+def filled(module, name, value):
+    """Set one value of a parameter or buffer."""
+    getattr(module, name).data.view(-1)[1] = value
+    return module
+
+
 UNREADABLE = {
     r"module '1', a Conv1d, cannot be converted: it is none of those that from_torch": (
         lambda n: [n.Linear(5, 3), n.Conv1d(1, 2, 3)]
@@ -588,6 +620,38 @@ UNREADABLE = {
     r"layer 2 takes 4 inputs but layer 1 has 3 units": (
         lambda n: [n.Linear(5, 3), n.Linear(4, 2)]
     ),
+    r"module '0', a Linear, .* has 1 of 15 values in its weight that are not finite, "
+    r"the first is nan\. Give finite numbers": (
+        lambda n: [filled(n.Linear(5, 3), "weight", math.nan)]
+    ),
+    r"module '0', a Linear, .* 1 of 3 values in its bias .* is inf": (
+        lambda n: [filled(n.Linear(5, 3), "bias", math.inf)]
+    ),
+    r"module '1', a PReLU, .* 1 of 3 values in its weight .* nan": (
+        lambda n: [n.Linear(5, 3), filled(n.PReLU(3), "weight", math.nan)]
+    ),
+    r"module '1', a BatchNorm1d, .* values in its running_mean .* nan": (
+        lambda n: [n.Linear(5, 3), filled(n.BatchNorm1d(3), "running_mean", math.nan)]
+    ),
+    r"module '1', a BatchNorm1d, .* running_var plus eps, which is 0 for feature 1": (
+        lambda n: [n.Linear(5, 3), filled(n.BatchNorm1d(3, 0.0), "running_var", 0)]
+    ),
+    r"module '0', a BatchNorm1d, .* which is -1 for feature 1, expected more than 0": (
+        lambda n: [filled(n.BatchNorm1d(5, 0.0), "running_var", -1), n.Linear(5, 3)]
+    ),
+    r"module '1', a BatchNorm1d, .* too large for float32": (
+        lambda n: [
+            filled(n.Linear(5, 3), "bias", 1e5),
+            filled(n.BatchNorm1d(3), "weight", 3e38),
+        ]
+    ),
+    r"module '1', a Linear, .* too large for float32\. Give the BatchNorm1d a": (
+        lambda n: [
+            filled(n.BatchNorm1d(5), "weight", 3e38),
+            filled(n.Linear(5, 3), "weight", 1e5),
+        ]
+    ),
+    r"module '1', a LeakyReLU, .*[^.]\.$": (lambda n: [n.Linear(5, 3), n.LeakyReLU(0)]),
     r"the network has no Linear module": lambda n: [n.Identity()],
 }
 

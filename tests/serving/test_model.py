@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hardzero.errors import DataError, ParameterError
 from hardzero.estimators.classifier import RectifierClassifier
+from hardzero.estimators.rating import RatingRegressor
+from hardzero.estimators.regressor import RectifierRegressor
 from hardzero.serving import StackModel
 from hardzero.stack import Layer, RectifierStack
 
@@ -257,3 +259,44 @@ def test_outputs_lead_to_both_predictions_and_probabilities():
         assert np.array_equal(model.decide(outputs), model.predict(X))
         if model.classes is not None:
             assert np.array_equal(model.apply_link(outputs), model.predict_proba(X))
+
+
+def test_hidden_activations_are_those_of_the_classifier(classifier, rows):
+    """Same bits for each layer, forwards and backwards, dense and sparse."""
+    model, (X, _) = StackModel.of(classifier), rows
+    for layer in (-2, -1, 0, 1):
+        expected = classifier.transform(X, layer)
+        assert np.array_equal(model.transform(X, layer), expected)
+        assert np.array_equal(model.transform(sp.csr_array(X), layer), expected)
+    assert np.array_equal(model.transform(X, n_threads=3), classifier.transform(X))
+
+
+@pytest.mark.parametrize("layer", [2, -3, 0.0, "last"])
+def test_hidden_layers_that_are_not_there(classifier, rows, layer):
+    """The message says how many there are."""
+    with pytest.raises(ParameterError, match=r"the network has 2 hidden layers, expe"):
+        StackModel.of(classifier).transform(rows[0], layer)
+    with pytest.raises(ParameterError, match=r"has 0 hidden layers"):
+        tiny().transform([[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"),
+    [
+        (RectifierClassifier, lambda X: X[:, 0] > 1),
+        (RectifierClassifier, lambda X: (X[:, :3] > 1).astype(int)),
+        (RectifierRegressor, lambda X: X[:, 0]),
+        (RectifierRegressor, lambda X: X[:, :2]),
+        (RatingRegressor, lambda X: np.rint(X[:, 0])),
+    ],
+    ids=["classes", "labels", "number", "numbers", "ratings"],
+)
+def test_scores_are_those_of_the_estimator(rows, estimator, target):
+    """Of every kind, with and without weights."""
+    X = rows[0][:200]
+    y, weights = target(X), np.arange(200.0)
+    fitted = estimator(max_epochs=3, random_state=0).fit(X, y)
+    model = StackModel.of(fitted)
+    assert model.score(X, y) == fitted.score(X, y)
+    assert model.score(X, y, weights) == fitted.score(X, y, weights)
+    assert isinstance(model.score(X, y), float)

@@ -4,7 +4,8 @@ Each command is a module with two functions, ``configure(parser)`` and
 ``run(arguments)``. Modules of commands import nothing heavy before they run, so that
 ``hardzero --help`` answers at once.
 
-Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 Ctrl-C.
+Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments (those that
+only the library can judge too), 130 Ctrl-C.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from types import ModuleType
 import hardzero
 from hardzero.cli import compare, fit, info, predict
 from hardzero.cli.output import discard_output, prepare_streams
-from hardzero.errors import HardzeroError
+from hardzero.errors import HardzeroError, ParameterError
 
 __all__ = ["main"]
 
@@ -39,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit code.
     """
     prepare_streams()
-    arguments = _parser().parse_args(argv)
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
@@ -56,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.debug:
                 raise
             _say(f"error: {' '.join(str(error).split()) or type(error).__name__}")
-            return 1
+            return 2 if isinstance(error, ParameterError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,7 +87,7 @@ def _add_command(
     parser = commands.add_parser(name, help=summary, description=summary)
     _add_debug(parser, default=argparse.SUPPRESS)
     module.configure(parser)
-    parser.set_defaults(run=module.run)
+    parser.set_defaults(run=module.run, parser=parser)
 
 
 def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:

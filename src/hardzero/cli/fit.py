@@ -7,9 +7,10 @@ the table as it is.
 
 import argparse
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import hardzero
 from hardzero.cli.options import (
@@ -21,26 +22,46 @@ from hardzero.cli.options import (
     sizes,
 )
 from hardzero.cli.output import report
+from hardzero.errors import DataError, ParameterError
 from hardzero.threads import count_threads
 
 if TYPE_CHECKING:
     from hardzero.cli.task import Task
 
 # Options with the names and the defaults of the estimators' parameters.
-_PARAMETERS = (
-    "hidden_sizes",
-    "activation",
-    "sign_flip",
-    "l1_activation",
-    "l2",
-    "solver",
-    "learning_rate",
-    "momentum",
-    "batch_size",
-    "max_epochs",
-    "early_stopping",
-    "patience",
-)
+_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "hidden_sizes": {"type": sizes, "metavar": "N,N", "help": "units of hidden layers"},
+    "activation": {"metavar": "NAME", "help": "rectifier, tanh, softplus, ..."},
+    "sign_flip": {"action": "store_true", "help": "half of the units put out -f(x)"},
+    "loss": {"metavar": "NAME", "help": "of regression: squared, huber(1), ..."},
+    "class_weight": {
+        "choices": ("balanced",),
+        "help": "all classes count the same, however many rows they have",
+    },
+    "dropout": {"type": float, "metavar": "P", "help": "of units, from 0 to below 1"},
+    "input_dropout": {"type": float, "metavar": "P", "help": "of features"},
+    "batch_norm": {"action": "store_true", "help": "normalise over mini-batches"},
+    "l1_activation": {"type": float, "metavar": "C", "help": "more of it: more zeros"},
+    "l1": {"type": float, "metavar": "C", "help": "penalty that makes weights zero"},
+    "l2": {"type": float, "metavar": "C", "help": "penalty on the weights"},
+    "solver": {"choices": ("adam", "sgd"), "help": "update rule"},
+    "learning_rate": {"type": float, "metavar": "C", "help": "step size"},
+    "learning_rate_schedule": {
+        "metavar": "NAME",
+        "help": "of the step size: constant, step(10, 0.5), cosine, warmup(5)+cosine",
+    },
+    "momentum": {"type": float, "metavar": "C", "help": "of sgd, from 0 to below 1"},
+    "batch_size": {"type": positive, "metavar": "N", "help": "rows in a mini-batch"},
+    "max_epochs": {"type": positive, "metavar": "N", "help": "passes over the table"},
+    "early_stopping": {"action": "store_true", "help": "hold rows out, stop in time"},
+    "patience": {"type": positive, "metavar": "N", "help": "epochs without progress"},
+    "checkpoint": {
+        "type": output_path,
+        "metavar": "PATH",
+        "help": "file that training writes after each epoch, and goes on from if it is "
+        "there; delete it to start anew",
+    },
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +85,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="column with the labels; an npz file's array of labels (default: y)",
     )
     parser.add_argument(
+        "--weights",
+        metavar="COLUMN",
+        help="column with the weights of the rows, which is no feature then",
+    )
+    parser.add_argument(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="column that is no feature; may be given several times",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         type=output_path,
@@ -84,36 +117,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "classification", "regression", "rating"),
         default="auto",
         help="rating: classes are numbers, and their expected value is predicted; "
-        "auto (default): regression if the labels are numbers with many different "
-        "values, else classification",
+        "auto (default): regression if the labels are numbers with more than 100 "
+        "different values or, if some are fractions, with more than 20 or more than "
+        "half as many as rows; else classification",
     )
     add_seed(parser)
     add_threads(parser)
-    _add_parameters(
-        parser.add_argument_group(
-            "network and training",
-            "The parameters of hardzero.RectifierClassifier and its relatives, with "
-            "their defaults.",
-        )
+    group = parser.add_argument_group(
+        "network and training",
+        "Some of the parameters of hardzero.RectifierClassifier and its relatives, "
+        "with their defaults.",
     )
+    for name, options in _PARAMETERS.items():
+        group.add_argument(_flag(name), dest=name, default=argparse.SUPPRESS, **options)
 
 
-def _add_parameters(group: "argparse._ArgumentGroup") -> None:
-    def add(name: str, **options: Any) -> None:
-        group.add_argument(name, default=argparse.SUPPRESS, **options)
-
-    add("--hidden-sizes", type=sizes, metavar="N,N", help="units of each hidden layer")
-    add("--activation", metavar="NAME", help="rectifier, tanh, softplus, ...")
-    add("--sign-flip", action="store_true", help="half of the units put out -f(x)")
-    add("--l1-activation", type=float, metavar="C", help="more of it: more zeros")
-    add("--l2", type=float, metavar="C", help="penalty on the weights")
-    add("--solver", choices=("adam", "sgd"), help="update rule")
-    add("--learning-rate", type=float, metavar="C", help="step size")
-    add("--momentum", type=float, metavar="C", help="of sgd, from 0 to below 1")
-    add("--batch-size", type=positive, metavar="N", help="rows in a mini-batch")
-    add("--max-epochs", type=positive, metavar="N", help="passes over the table")
-    add("--early-stopping", action="store_true", help="hold rows out, stop in time")
-    add("--patience", type=positive, metavar="N", help="epochs that may be no better")
+def _flag(name: str) -> str:
+    """Return the option for a parameter."""
+    short = "schedule" if name == "learning_rate_schedule" else name
+    return f"--{short.replace('_', '-')}"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -131,45 +153,82 @@ def run(arguments: argparse.Namespace) -> int:
         both cases.
     """
     from hardzero.cli.scaling import Scaling, ignore_empty_columns
-    from hardzero.cli.task import ESTIMATORS, choose_task, describe_quality
+    from hardzero.cli.task import choose_task, describe_quality
     from hardzero.datasets import read_table
     from hardzero.serving import StackModel, save
 
-    refuse_to_overwrite(arguments.output, arguments.table)
-    table = read_table(arguments.table, target=arguments.target)
-    assert table.y is not None  # labels were wanted
-    task = choose_task(arguments.table, table.y, arguments.task)
-    scaling = Scaling.measure(table.X, arguments.scale, table.feature_names)
-    given = vars(arguments)
-    estimator = getattr(hardzero, ESTIMATORS[task.name])(
-        **{name: given[name] for name in _PARAMETERS if name in given},
-        n_threads=count_threads(arguments.threads),
-        random_state=arguments.seed,
-        verbose=sys.stderr.isatty(),
+    checkpoint = getattr(arguments, "checkpoint", None)
+    checkpoints = () if checkpoint is None else (checkpoint,)
+    refuse_to_overwrite(arguments.output, arguments.table, *checkpoints)
+    table = read_table(
+        arguments.table,
+        target=arguments.target,
+        weights=arguments.weights,
+        drop=arguments.drop,
     )
+    assert table.y is not None  # labels were wanted
+    task = choose_task(arguments.table, table.y, arguments.task, table.lines)
+    scaling = Scaling.measure(table.X, arguments.scale, table.feature_names)
+    estimator = _make_estimator(arguments, task)
     X = scaling.apply(table.X)
-    estimator.fit(X, task.y)
+    _train(estimator, X, task.y, table.weights)
     stack = scaling.fold_into(ignore_empty_columns(estimator.stack_, X))
     model = replace(
         StackModel.of(estimator), stack=stack, feature_names=table.feature_names
     )
     save(model, arguments.output)
+    is_interrupted = estimator.history_.stopped == "interrupted"
     report(
-        _describe_task(task)
+        f"Task         {task.name}{task.reason and ': '}{task.reason}\n"
         + _describe(estimator, table.X, scaling.kind)
-        + describe_quality(task, estimator.predict(X))
+        + describe_quality(
+            task,
+            estimator.predict(X),
+            table.weights,
+            has_held_out=estimator.early_stopping,
+        )
+        + (_describe_interrupt(estimator) if is_interrupted else "")
         + f"Saved to {arguments.output}\n"
     )
-    return 130 if estimator.history_.stopped == "interrupted" else 0
+    return 130 if is_interrupted else 0
 
 
-def _describe_task(task: "Task") -> str:
-    if not task.reason:
-        return f"Task         {task.name}\n"
-    return (
-        f"Task         {task.name}: {task.reason}; to name classes by them, give "
-        "--task classification\n"
+def _make_estimator(arguments: argparse.Namespace, task: "Task") -> Any:
+    from hardzero.cli.task import ESTIMATORS
+
+    kind = getattr(hardzero, ESTIMATORS[task.name])
+    given = {n: v for n, v in vars(arguments).items() if n in _PARAMETERS}
+    odd = sorted(given.keys() - kind().get_params().keys())
+    if odd:
+        raise ParameterError(
+            f"{_flag(odd[0])} was given, but the task is {task.name}, which has no "
+            "such option. Leave it out, or choose another --task."
+        )
+    return kind(
+        **given,
+        n_threads=count_threads(arguments.threads),
+        random_state=arguments.seed,
+        verbose=sys.stderr.isatty(),
     )
+
+
+def _train(estimator: Any, X: Any, y: Any, weights: Any) -> None:
+    """Fit, with messages that speak of options in place of arguments."""
+    with warnings.catch_warnings():
+        # The report says it, and what to do on the command line.
+        warnings.filterwarnings("ignore", "training was interrupted")
+        try:
+            estimator.fit(X, y, weights)
+        except DataError as error:
+            text = str(error).replace(*_ABOUT_HELD_OUT_ROWS)
+            text = text.replace("early_stopping=True", "--early-stopping")
+            raise DataError(text) from error
+
+
+_ABOUT_HELD_OUT_ROWS: Final = (
+    "Give more rows, X_val and y_val, or early_stopping=False.",
+    "Give more rows, or leave --early-stopping out.",
+)
 
 
 def _describe(estimator: Any, X: Any, scaling: str) -> str:
@@ -204,13 +263,21 @@ def _describe_indices(X: Any) -> list[str]:
 
 
 def _describe_validation(history: Any, best: int) -> list[str]:
+    where = f"on the rows held out, in epoch {best + 1}"
     if history.validation_error:
-        error = history.validation_error[best]
-        return [f"Validation   error {error:.2%} in epoch {best + 1}"]
+        return [f"Validation   error {history.validation_error[best]:.2%} {where}"]
     if history.validation_loss:
-        loss = history.validation_loss[best]
-        return [f"Validation   loss {loss:.4g} in epoch {best + 1}"]
+        return [f"Validation   loss {history.validation_loss[best]:.4g} {where}"]
     return []
+
+
+def _describe_interrupt(estimator: Any) -> str:
+    checkpoint = estimator.checkpoint
+    on = "trains from the start" if checkpoint is None else f"goes on from {checkpoint}"
+    return (
+        f"Interrupted  the weights of epoch {estimator.best_epoch_} are saved; the "
+        f"same command {on}\n"
+    )
 
 
 def _join(values: Any) -> str:

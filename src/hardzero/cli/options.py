@@ -157,8 +157,14 @@ def refuse_to_overwrite(output: Path | None, *inputs: Path) -> None:
         If the output is one of them.
     """
     for path in inputs:
-        if output and output.exists() and path.exists() and output.samefile(path):
+        if output and _are_same(output, path):
             raise ParameterError(
                 f"The output {output} is also the input {path}, which would be lost. "
                 "Give another name with --output."
             )
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()

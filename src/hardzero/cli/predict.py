@@ -15,7 +15,6 @@ from hardzero.cli.options import (
     output_path,
     refuse_to_overwrite,
 )
-from hardzero.errors import ParameterError
 from hardzero.threads import count_threads
 
 if TYPE_CHECKING:
@@ -62,6 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     -------
     int
         Exit code 0.
+
+    Raises
+    ------
+    OSError
+        If predictions have nowhere to go.
     """
     from hardzero.atomic import replacing
     from hardzero.datasets import read_table
@@ -69,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     output = arguments.output
     if output is None and sys.__stdout__ is None:
-        raise ParameterError(
+        raise OSError(
             "Standard output is closed, so that predictions have nowhere to go. Give a "
             "file with --output."
         )

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from hardzero.errors import DataError
+from hardzero.serving.folding import fold_scaling
 from hardzero.stack import Layer, RectifierStack
 
 Array = npt.NDArray[np.float64]
@@ -124,8 +125,7 @@ class Scaling:
         Returns
         -------
         RectifierStack
-            Network for unscaled rows, float64: in float32 a column whose mean is large
-            beside its deviation would lose its digits. Without scaling the same stack.
+            Network for unscaled rows, float64; without scaling the same stack.
 
         Raises
         ------
@@ -134,13 +134,7 @@ class Scaling:
         """
         if self.kind == "none":
             return stack
-        first, *rest = stack.astype(np.float64).layers
-        with np.errstate(over="ignore"):  # what is too large is refused next
-            W = first.W / self.scale[:, None]
-        self._check(np.asarray(np.isfinite(W).all(axis=1)), "a weight")
-        b = first.b - self.shift @ W
-        folded = Layer(W, b, first.activation, first.signs, first.slopes)
-        return RectifierStack((folded, *rest), stack.output_link)
+        return fold_scaling(stack, self.shift, self.scale, self.names)
 
     def _check(self, is_sound: npt.NDArray[np.bool_], what: str) -> None:
         """Refuse the first column for which something is not sound."""

@@ -34,7 +34,8 @@ class Task:
     y : ndarray of shape (n_rows,)
         Labels as it takes them: float64 for regression, numbers for ratings.
     reason : str
-        Why this one was chosen; empty if the user chose it, or the labels are words.
+        Why this one was chosen, and how to get the other; empty if the user chose it,
+        or the labels are not numbers.
     """
 
     name: Name
@@ -42,7 +43,12 @@ class Task:
     reason: str = ""
 
 
-def choose_task(path: Path, y: Array, given: Literal["auto"] | Name) -> Task:
+def choose_task(
+    path: Path,
+    y: Array,
+    given: Literal["auto"] | Name,
+    lines: Array | None = None,
+) -> Task:
     """Find out what to learn, and bring the labels to the type that it needs.
 
     Parameters
@@ -55,6 +61,8 @@ def choose_task(path: Path, y: Array, given: Literal["auto"] | Name) -> Task:
         What the user asked for. "auto" is regression for numbers with more than 100
         different values, or, if some are fractions, more than 20 or more than half as
         many as rows; else classification.
+    lines : ndarray of shape (n_rows,) or None, default=None
+        Lines of the rows in the file, for messages.
 
     Returns
     -------
@@ -76,20 +84,36 @@ def choose_task(path: Path, y: Array, given: Literal["auto"] | Name) -> Task:
     if given in ("regression", "rating"):
         numbers, number = _to_numbers(y)
         if number < len(y):
+            place = f"row {number} (counted from 0)"
+            if lines is not None:
+                place = f"line {lines[number]}"
             raise DataError(
-                f"{path}, row {number} (counted from 0): the label is "
-                f"{y[number].item()!r}, expected a finite number for --task {given}. "
-                "Leave such rows out, or take --task classification."
+                f"{path}, {place}: the label is {y[number].item()!r}, expected "
+                f"a finite number for --task {given}. Leave such rows out, or take "
+                "--task classification."
             )
         keeps = given == "rating" and y.dtype.kind in "iu"
         return Task(given, y if keeps else numbers)
-    if given == "classification" or not _are_amounts(y, n_different):
+    if given == "classification":
+        return Task(given, y)
+    numbers, first_bad = _to_numbers(y)
+    if y.dtype.kind == "b" or first_bad < len(y):
         return Task("classification", y)
-    reason = f"the labels are numbers with {n_different:,} different values"
-    return Task("regression", _to_numbers(y)[0], reason)
+    reason = f"the labels are numbers with {n_different:,} different values; to "
+    if _are_amounts(numbers, n_different):
+        reason += "name classes by them, give --task classification"
+        return Task("regression", numbers, reason)
+    reason += "predict them as amounts, give --task regression"
+    return Task("classification", y, reason)
 
 
-def describe_quality(task: Task, predictions: Array) -> str:
+def describe_quality(
+    task: Task,
+    predictions: Array,
+    weights: Array | None = None,
+    *,
+    has_held_out: bool = False,
+) -> str:
     """Say how well the rows of the table are predicted.
 
     Parameters
@@ -98,22 +122,29 @@ def describe_quality(task: Task, predictions: Array) -> str:
         What was learned.
     predictions : ndarray of shape (n_rows,)
         What the network makes of the rows.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows.
+    has_held_out : bool, default=False
+        Whether some of the rows were held out of training.
 
     Returns
     -------
     str
         One line.
     """
+    rows = "on the rows it was trained on"
+    if has_held_out:
+        rows = "on all rows, trained on or held out"
     if task.name == "classification":
-        share = np.mean(predictions != task.y)
-        return f"Error        {share:.2%} of the table's rows\n"
+        share = np.average(predictions != task.y, weights=weights)
+        return f"Error        {share:.2%} {rows}\n"
     y = task.y.astype(np.float64)
-    mean_square = np.mean((predictions - y) ** 2)
-    explained = 1 - mean_square / y.var()
-    return (
-        f"Error        {np.sqrt(mean_square):.4g} (root mean square), "
-        f"R² {explained:.4f}\n"
-    )
+    mean_square = np.average((predictions - y) ** 2, weights=weights)
+    variance = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
+    # Rows of one value only have weights above 0: there is nothing to explain.
+    explained = f", R² {1 - mean_square / variance:.4f}" if variance > 0 else ""
+    error = np.sqrt(mean_square)
+    return f"Error        {error:.4g} (root mean square){explained} {rows}\n"
 
 
 def _to_numbers(y: Array) -> tuple[Array, int]:
@@ -129,13 +160,8 @@ def _to_numbers(y: Array) -> tuple[Array, int]:
     return numbers, len(y)
 
 
-def _are_amounts(y: Array, n_different: int) -> bool:
-    """Whether labels are numbers with so many values that they name no classes."""
-    if y.dtype.kind == "b":
-        return False
-    numbers, first_bad = _to_numbers(y)
-    if first_bad < len(y):
-        return False
+def _are_amounts(numbers: Array, n_different: int) -> bool:
+    """Whether numbers have so many values that they name no classes."""
     if np.array_equal(numbers, np.rint(numbers)):
         return n_different > _MOST_WHOLE_CLASSES
-    return n_different > _MOST_FRACTION_CLASSES or 2 * n_different > len(y)
+    return n_different > _MOST_FRACTION_CLASSES or 2 * n_different > len(numbers)

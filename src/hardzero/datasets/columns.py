@@ -1,7 +1,7 @@
 """A user's table in memory, and which of its columns are wanted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,17 @@ class Table:
         Labels: numbers, booleans or strings; None if none were asked for.
     feature_names : tuple of str or None
         Names of the columns of ``X``; None if the format has no names.
+    weights : ndarray of shape (n_rows,), float64, or None
+        Weights of the rows; None if none were asked for.
+    lines : ndarray of shape (n_rows,), int64, or None
+        Line of the file on which each row ends, counted from 1; None if it has none.
     """
 
     X: Any
     y: npt.NDArray[Any] | None
     feature_names: tuple[str, ...] | None
+    weights: npt.NDArray[np.float64] | None = None
+    lines: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,18 @@ class Wanted:
         Names of the columns wanted as features, in this order; None for all others.
     n_features : int or None
         How many features there must be; None for any number.
+    weights : str or None
+        Name of the column with the weights of the rows; None for no weights.
+    drop : tuple of str
+        Names of columns that are no features.
     """
 
     has_labels: bool = True
     target: str | None = None
     features: tuple[str, ...] | None = None
     n_features: int | None = None
+    weights: str | None = None
+    drop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,10 +74,44 @@ class Columns:
         Place of each feature, by name, in the order wanted.
     target : int or None
         Place of the labels; None if they are not wanted.
+    weights : dict of str to int
+        Place of the weights, by name; empty if they are not wanted.
     """
 
     features: dict[str, int]
     target: int | None
+    weights: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The places of all columns of numbers: the features, then the weights."""
+        return self.features | self.weights
+
+    def make_table(
+        self,
+        numbers: npt.NDArray[np.float64],
+        y: npt.NDArray[Any] | None,
+        lines: npt.NDArray[np.int64] | None = None,
+    ) -> Table:
+        """Make a table of what was read.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n_rows, n_numbers)
+            The columns in ``numbers``.
+        y : ndarray of shape (n_rows,) or None
+            Labels.
+        lines : ndarray of shape (n_rows,) or None, default=None
+            Lines of the rows.
+
+        Returns
+        -------
+        Table
+            With weights if they are wanted.
+        """
+        X, weights = np.split(numbers, [len(self.features)], axis=1)
+        names = tuple(self.features)
+        return Table(X, y, names, weights[:, 0] if self.weights else None, lines)
 
 
 def choose_columns(path: Path, header: Sequence[str], wanted: Wanted) -> Columns:
@@ -88,7 +134,8 @@ def choose_columns(path: Path, header: Sequence[str], wanted: Wanted) -> Columns
     Raises
     ------
     DataError
-        If two columns share a name, a wanted one is missing, or there are too many.
+        If two columns share a name, one that was named is missing, there are too many,
+        or one would be both labels and weights.
     """
     place = {name.strip(): i for i, name in enumerate(header)}
     if len(place) < len(header):
@@ -98,16 +145,24 @@ def choose_columns(path: Path, header: Sequence[str], wanted: Wanted) -> Columns
             "Give each column a name of its own."
         )
     target = wanted.target if wanted.has_labels else None
+    weights = () if wanted.weights is None else (wanted.weights,)
+    if target in weights:
+        raise DataError(
+            f"{path}: the column {target!r} was given as target and as weights, "
+            "expected two columns. Name another one for the weights."
+        )
     features = wanted.features
     if features is None:
-        features = tuple(name for name in place if name != target)
+        others = {target, *weights, *wanted.drop}
+        features = tuple(name for name in place if name not in others)
         if wanted.n_features not in (None, len(features)):
             raise DataError(
                 f"{path} has {len(features)} feature columns, {_shorten(features)}; "
                 f"expected {wanted.n_features}, in the order in which the model was "
                 "fitted. Leave out the others."
             )
-    needed = features if target is None else (*features, target)
+    labels = () if target is None else (target,)
+    needed = (*features, *labels, *weights, *wanted.drop)
     missing = [name for name in needed if name not in place]
     if missing:
         raise DataError(
@@ -117,6 +172,7 @@ def choose_columns(path: Path, header: Sequence[str], wanted: Wanted) -> Columns
     return Columns(
         {name: place[name] for name in features},
         None if target is None else place[target],
+        {name: place[name] for name in weights},
     )
 
 

@@ -40,8 +40,8 @@ def read_delimited(path: Path, wanted: Wanted) -> Table:
     Raises
     ------
     DataError
-        If a cell is not a finite number, a label is missing, or the text is malformed;
-        the message names line and column.
+        If a cell is not a finite number, a label is missing, the text is malformed, or
+        its first line has only numbers; the message names line and column.
     """
     separators = "\t" if ".tsv" in map(str.lower, path.suffixes) else ",;\t"
     with (
@@ -64,18 +64,21 @@ def _read(path: Path, text: IO[str], separators: str, wanted: Wanted) -> Table:
     lines = csv.reader(chain([first], texts), delimiter=separator, strict=True)
     try:
         header = next(lines, [])
+        if wanted.features is None:
+            _check_header(path, header)
         columns = choose_columns(path, header, wanted)
-        blocks = [np.empty((0, len(columns.features)))]
+        blocks = [np.empty((0, len(columns.numbers)))]
         labels: list[str] = []
+        places: list[int] = []
         rows = ((lines.line_num, row) for row in lines if row)
-        blocks.extend(_parse(path, rows, len(header), columns, labels))
+        blocks.extend(_parse(path, rows, len(header), columns, labels, places))
     except csv.Error as error:
         raise DataError(
             f"{path}, line {lines.line_num}: {error}. Expected fields separated by "
             f"{separator!r}, in double quotes if they hold one."
         ) from error
     y = parse_labels(labels) if wanted.has_labels else None
-    return Table(np.concatenate(blocks), y, tuple(columns.features))
+    return columns.make_table(np.concatenate(blocks), y, np.array(places, np.int64))
 
 
 def _find_separator(line: str, separators: str) -> str:
@@ -84,15 +87,29 @@ def _find_separator(line: str, separators: str) -> str:
     return next((one for one in separators if one in bare), separators[0])
 
 
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse a first line of numbers, unless they number the columns from 0."""
+    is_numbered = [name.strip() for name in header] == list(
+        map(str, range(len(header)))
+    )
+    if header and all(map(_is_finite, header)) and not is_numbered:
+        shown = ", ".join(header[:5]) + (", ..." if len(header) > 5 else "")
+        raise DataError(
+            f"{path} has only numbers in its first line ({shown}), which must hold the "
+            "names of the columns. Put a line of names before the first row."
+        )
+
+
 def _parse(
     path: Path,
     rows: Iterable[tuple[int, list[str]]],
     n_fields: int,
     columns: Columns,
     labels: list[str],
+    lines: list[int],
 ) -> Iterator[npt.NDArray[np.float64]]:
-    """Turn rows of text into blocks of numbers; append their labels to ``labels``."""
-    places = tuple(columns.features.values())
+    """Turn rows of text into blocks of numbers; append to labels and lines."""
+    places = tuple(columns.numbers.values())
     block: list[list[float]] = []
     for line, row in rows:
         if len(row) != n_fields:
@@ -107,6 +124,7 @@ def _parse(
         if not all(map(math.isfinite, numbers)):
             raise _bad_cell(path, line, row, columns)
         block.append(numbers)
+        lines.append(line)
         if columns.target is not None:
             labels.append(row[columns.target].strip())
             if not labels[-1]:
@@ -123,8 +141,10 @@ def _parse(
 
 def _bad_cell(path: Path, line: int, row: list[str], columns: Columns) -> DataError:
     """Say which cell of a row is not a finite number."""
-    name = next(n for n, i in columns.features.items() if not _is_finite(row[i]))
-    cell = row[columns.features[name]]
+    name, place = next(
+        (n, i) for n, i in columns.numbers.items() if not _is_finite(row[i])
+    )
+    cell = row[place]
     what = (
         f"{cell!r} is not a finite number" if cell.strip() else "the value is missing"
     )
@@ -134,8 +154,8 @@ def _bad_cell(path: Path, line: int, row: list[str], columns: Columns) -> DataEr
         else "encode words as numbers, fill in missing values, or leave the column out"
     )
     return DataError(
-        f"{path}, line {line}, column {name!r}: {what}. Features must be numbers: "
-        f"{hint}."
+        f"{path}, line {line}, column {name!r}: {what}. Features and weights must be "
+        f"numbers: {hint}."
     )
 
 

@@ -42,16 +42,16 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
     frame = _read_frame(path)
     names = list(map(str, frame.columns))
     columns = choose_columns(path, names, wanted)
-    X = np.empty((len(frame), len(columns.features)))
-    for i, (name, place) in enumerate(columns.features.items()):
+    X = np.empty((len(frame), len(columns.numbers)))
+    for i, (name, place) in enumerate(columns.numbers.items()):
         X[:, i] = _to_numbers(path, name, frame.iloc[:, place])
-    check_finite(path, X, tuple(columns.features))
+    check_finite(path, X, tuple(columns.numbers))
     y = (
         None
         if columns.target is None
         else _to_labels(path, frame.iloc[:, columns.target])
     )
-    return Table(X, y, tuple(columns.features))
+    return columns.make_table(X, y)
 
 
 def _read_frame(path: Path) -> Any:

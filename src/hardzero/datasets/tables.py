@@ -35,6 +35,8 @@ def read_table(
     target: str | None = None,
     features: Sequence[str] | None = None,
     n_features: int | None = None,
+    weights: str | None = None,
+    drop: Sequence[str] = (),
 ) -> Table:
     """Read features, and labels if wanted, from a table.
 
@@ -60,11 +62,16 @@ def read_table(
         target. Formats without names take the number of names instead.
     n_features : int or None, default=None
         How many features there must be. None takes any number.
+    weights : str or None, default=None
+        Name of the column with the weights of the rows, which then is no feature. Only
+        for formats with names, as is `drop`.
+    drop : sequence of str, default=()
+        Names of columns that are left out of the features.
 
     Returns
     -------
     Table
-        Float64 features, all finite, and the labels.
+        Float64 features and weights, all finite, and the labels.
 
     Raises
     ------
@@ -74,8 +81,9 @@ def read_table(
         file from taking all memory, a line may have 16 Mi characters and compressed
         text may unpack to 4 GiB.
     ParameterError
-        If the suffix is unknown, no ``target`` was given where one is needed, or
-        pandas is.
+        If the suffix is unknown, no ``target`` was given where one is needed,
+        ``weights`` or ``drop`` was given where there are no names, or pandas is needed
+        and not installed.
 
     Examples
     --------
@@ -86,12 +94,19 @@ def read_table(
     read = _reader(path)
     if has_labels and target is None and read in _NAMED:
         raise ParameterError(
-            f"No target was given for {path}. Name the column with the labels."
+            f"No target was given for {path}. Name the column with the labels: "
+            "target, or --target on the command line."
+        )
+    if (weights is not None or drop) and read not in _NAMED:
+        raise ParameterError(
+            f"Weights or columns to drop were named for {path}, which has no names of "
+            "columns. Leave them out, or convert the table to CSV or Parquet."
         )
     if features is not None:
         n_features = len(features)
     names = None if features is None else tuple(features)
-    table = read(path, Wanted(has_labels, target, names, n_features))
+    left_out = tuple(drop)
+    table = read(path, Wanted(has_labels, target, names, n_features, weights, left_out))
     n_rows, n_columns = table.X.shape
     if not n_rows or not n_columns:
         raise DataError(

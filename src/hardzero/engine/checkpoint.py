@@ -12,6 +12,7 @@ last one that was written completely.
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -180,12 +181,14 @@ class CheckpointFile:
         """
         try:
             if is_first:
-                _require_file(self._path)
+                _is_there(self._path)
                 remove_leftovers(self._path)
             with replacing(self._path) as stream:
                 stream.write(_pack(state, self._task))
         except OSError as error:
-            reason = f"cannot write the checkpoint {self._path}: {_reason(error)}."
+            reason = (
+                f"cannot write the checkpoint {_name(self._path)}: {_reason(error)}."
+            )
             if is_first:
                 raise DataError(
                     f"{reason} Give a file in a folder that can be written to and has "
@@ -200,9 +203,32 @@ class CheckpointFile:
         self._last = time.monotonic()
 
 
-def _require_file(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise OSError("it is not a regular file")
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file; anything else at the path is an OSError."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except ValueError as error:
+        raise OSError(f"it is no path ({error})") from error
+    if not stat.S_ISREG(mode):  # reading a pipe would wait for ever
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise OSError(f"it is {kind}, expected a regular file")
+    return True
+
+
+_KINDS: Final = {
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def _name(path: Path) -> str:
+    text = str(path)
+    return text if text.isprintable() else repr(text)
 
 
 def _reason(error: OSError) -> str:
@@ -252,9 +278,9 @@ _NUMBERS: Final = tuple(
 
 def _read(path: Path) -> tuple[TrainingState, dict[str, Any]] | None:
     """Return state and task; None if there is no file."""
-    if not path.exists():
-        return None
     try:
+        if not _is_there(path):
+            return None
         with safe_open(path, framework="numpy") as tensors:
             text = (tensors.metadata() or {}).get(_ENTRY)
             if text is None:
@@ -272,7 +298,8 @@ def _read(path: Path) -> tuple[TrainingState, dict[str, Any]] | None:
         return _unpack(description, arrays), description["task"]
     except OSError as error:
         raise DataError(
-            f"cannot read the checkpoint {path}: {_reason(error)}. Give another path."
+            f"cannot read the checkpoint {_name(path)}: {_reason(error)}. Give another "
+            "path."
         ) from error
     except (
         SafetensorError,

@@ -16,6 +16,7 @@ _TOLERATED_SHARE = 0.1
 _MIN_ROWS = 160  # five default batches; fewer say little about units that fire rarely,
 _MIN_LAST_ROWS = 64  # also when it comes to units that fired before
 _LARGE_INPUT = 3.0  # root mean square; standardised inputs have 1
+_SMALL_RATE = 0.001  # the default of Adam
 _SAMPLE = 1000
 
 
@@ -24,6 +25,7 @@ def warn_of_dead_units(
     last: Sequence[LayerStatistics],
     X: Matrix,
     learning_rate: float,
+    l1_activation: float = 0.0,
 ) -> None:
     """Warn if more than a tenth of the units of a hidden layer do not fire any more.
 
@@ -39,11 +41,13 @@ def warn_of_dead_units(
         Training rows.
     learning_rate : float
         Learning rate of these steps.
+    l1_activation : float
+        Penalty on the hidden activations.
 
     Warns
     -----
     DeadUnitWarning
-        Naming the layers, the likely cause and the remedy.
+        Naming the layers, the likely causes and the remedies.
     """
     if not epoch or epoch[0].n_rows < _MIN_ROWS:
         return
@@ -67,39 +71,65 @@ def warn_of_dead_units(
         f"{layer.dead_units} of {layer.fired.size} in hidden layer {number}"
         for number, layer in zip(numbers, worst, strict=True)
     )
+    were_killed = 2 * n_killed > n_dead
+    found = _killers(X, learning_rate, l1_activation) if were_killed else _silencers(X)
+    causes, remedies = zip(*found, strict=True)
     warn_user(
         f"dead units after the first epoch: {counts} put out 0 for each of the last "
-        f"{last[0].n_rows} rows. "
-        f"{_explain(2 * n_killed > n_dead, _size(X), learning_rate)}",
+        f"{last[0].n_rows} rows. Likely cause: {', or '.join(causes)}. Remedy: "
+        f"{', or '.join(remedies)}, or take an activation that cannot die, such as "
+        "'leaky_rectifier'.",
         DeadUnitWarning,
     )
 
 
-def _explain(were_killed: bool, size: float, learning_rate: float) -> str:
-    scale = "scale the inputs, for example with sklearn.preprocessing.StandardScaler"
-    lower = f"lower learning_rate, for example to {learning_rate / 10:g}"
-    if were_killed and size > _LARGE_INPUT:
-        return (
-            f"Likely cause: inputs of root mean square {size:.3g} make the steps at "
-            f"learning rate {learning_rate:g} too large. Remedy: {scale}, or {lower}."
-        )
-    if were_killed:
-        return (
-            f"Likely cause: the learning rate {learning_rate:g} is too high, or "
-            f"l1_activation is. Remedy: {lower}, or lower l1_activation."
-        )
-    return (
-        "Likely cause: they were silent from the start, because the inputs are far "
-        "from centred or the initialisation does not suit them. Remedy: "
-        f"{scale}, take init='he_normal', or an activation that cannot die, such as "
-        "'leaky_rectifier'."
-    )
+_SCALE = "scale the inputs, for example with sklearn.preprocessing.StandardScaler"
 
 
-def _size(X: Matrix) -> float:
-    """Return the root mean square of the entries of some rows."""
+def _killers(
+    X: Matrix, learning_rate: float, l1_activation: float
+) -> list[tuple[str, str]]:
+    """Return what may have silenced units that fired, and what to do about each."""
+    size, centre = _measure(X)
+    found: list[tuple[str, str]] = []
+    if size > _LARGE_INPUT:
+        large = f"inputs of root mean square {size:.3g} make the steps too large"
+        found.append((large, _SCALE))
+    elif _is_far(size, centre):
+        found.append(("the inputs are far from centred", _SCALE))
+    if l1_activation > 0:
+        penalty = f"the penalty l1_activation={l1_activation:g} is too high"
+        found.append((penalty, "lower l1_activation"))
+    if learning_rate > _SMALL_RATE or not found:
+        found.append(
+            (
+                f"the learning rate {learning_rate:g} is too high",
+                f"lower learning_rate, for example to {learning_rate / 10:g}",
+            )
+        )
+    return found
+
+
+def _silencers(X: Matrix) -> list[tuple[str, str]]:
+    """Return why units may never have fired, and what to do about it."""
+    silent = "they were silent from the start, because"
+    if _is_far(*_measure(X)):
+        return [(f"{silent} the inputs are far from centred", _SCALE)]
+    suits = f"{silent} the initialisation does not suit them"
+    return [(suits, "take another init, such as 'he_normal'")]
+
+
+def _is_far(size: float, centre: float) -> bool:
+    """Return whether the means of inputs are larger than their deviations."""
+    return centre**2 > 0.5 * size**2
+
+
+def _measure(X: Matrix) -> tuple[float, float]:
+    """Return the root mean square of some rows, and that of the means of columns."""
     step = max(1, X.shape[0] // _SAMPLE)
-    some = X[::step]
+    some = X[::step].astype(np.float64)
     values = some.data if sp.issparse(some) else some
-    total = float(np.square(values, dtype=np.float64).sum())
-    return math.sqrt(total / (some.shape[0] * some.shape[1]))
+    entries = some.shape[0] * some.shape[1]
+    size = math.sqrt(float(np.square(values).sum()) / entries)
+    centre = math.sqrt(float(np.square(np.asarray(some.mean(axis=0))).mean()))
+    return size, centre

@@ -1,9 +1,9 @@
 """A progress bar over the epochs of a training run."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -43,6 +43,9 @@ def show_progress(
 ) -> Iterator[ProgressBar]:
     """Show a bar on standard error while the block runs.
 
+    When standard error goes away meanwhile (a closed terminal or pipe, a full disk),
+    the bar is not shown any more and nothing else happens.
+
     Parameters
     ----------
     n_rows : int
@@ -64,13 +67,16 @@ def show_progress(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    stream: Any = _UntilItFails(console.file)
+    console.file = stream
     with Progress(
         TextColumn("training"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
-        console=Console(stderr=True),
+        console=console,
     ) as display:
         yield _RichBar(display, display.add_task("", total=n_rows * max_epochs))
 
@@ -81,6 +87,31 @@ class _NoBar:
 
     def describe(self, text: str) -> None:
         pass
+
+
+class _UntilItFails:
+    """A stream that swallows what is written after the first error."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._has_failed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._try(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, action: Callable[..., object], *arguments: str) -> None:
+        if not self._has_failed:
+            try:
+                action(*arguments)
+            except (OSError, ValueError):  # ValueError: the stream is closed
+                self._has_failed = True
 
 
 class _RichBar:

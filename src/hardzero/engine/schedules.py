@@ -17,7 +17,8 @@ spelling                 factor in epoch e = 1, 2, ... of n
 ``step`` alone means ``step(10, 0.5)``, ``cosine`` alone means ``cosine(0)``, and
 ``warmup(5)`` alone means ``warmup(5)+constant``. The cosine would reach `final` one
 epoch after the last, so no epoch is trained at a rate of 0; where training goes on
-after the n epochs, it stays at `final`. A warm-up climbs in equal steps, and the first
+after the n epochs, it stays at `final`, and with ``cosine(0)`` `train` warns that it
+learns nothing there. A warm-up climbs in equal steps, and the first
 epoch after it has the full rate.
 
 References

@@ -19,7 +19,7 @@ from hardzero.engine.progress import ProgressBar, show_progress
 from hardzero.engine.state import Best, Epoch, PartialEpoch, TrainingState
 from hardzero.engine.task import Settings, describe_task
 from hardzero.engine.validation import Validation, Verdict, judge
-from hardzero.errors import DivergenceError, ParameterError
+from hardzero.errors import DivergenceError, ParameterError, warn_user
 from hardzero.kernels.network import Matrix, Network, TrainingSet
 from hardzero.kernels.statistics import LayerStatistics
 from hardzero.random import generator
@@ -45,13 +45,17 @@ class Trained:
     history : FitHistory
         What happened in each epoch of the state.
     state : TrainingState
-        Where training stands. Its ``network`` is None: weights and moments are in the
+        Where training stands. Its ``network`` is None if weights and moments are in the
         network that was trained, whose `Network.state` copies them.
+    is_whole : bool
+        False if an interrupt came in the middle of an epoch and the network of the last
+        complete one was not kept, so that nothing can go on from there exactly.
     """
 
     stack: RectifierStack
     history: FitHistory
     state: TrainingState
+    is_whole: bool = True
 
 
 def train(
@@ -68,6 +72,8 @@ def train(
     start: TrainingState | None = None,
     n_epochs: int | None = None,
     checkpoint: Checkpoint | None = None,
+    keeps_epochs: bool = False,
+    l1_activation: float = 0.0,
     progress: bool = False,
     on_epoch: Callable[[Epoch], bool | None] | None = None,
 ) -> Trained:
@@ -120,6 +126,13 @@ def train(
     checkpoint : Checkpoint, optional
         File to go on from, if it exists, and to write the state to. Ctrl-C does not
         write.
+    keeps_epochs : bool
+        Copy the network after each epoch, so that training can go on even from an
+        interrupt in the middle of the next. Without it that takes a ``start`` that
+        holds the network, and an interrupt in the first epoch after it.
+    l1_activation : float
+        Penalty that the network was built with; the warning about dead units names it
+        among the causes.
     progress : bool
         Show a progress bar on standard error.
     on_epoch : callable, optional
@@ -147,7 +160,8 @@ def train(
         After the first epoch, if more than a tenth of the units of a hidden layer put
         out 0 for every row of its second half.
     UserWarning
-        If a checkpoint after the first could not be written.
+        If a checkpoint after the first could not be written, the checkpoint holds more
+        epochs than are planned, or the learning rate is 0 at the end.
     """
     rows = np.arange(X.shape[0]) if rows is None else rows
     start = start or TrainingState()
@@ -177,14 +191,41 @@ def train(
         )
         file = CheckpointFile(checkpoint, task)
         start = file.load() or start
+        if start.n_epochs > last:
+            warn_user(
+                f"the checkpoint {checkpoint.path} holds {start.n_epochs} epochs, more "
+                f"than the {last} that max_epochs asks for. All of them are kept and "
+                "none is trained. Raise max_epochs to train more, or delete the file, "
+                "or give another path, to train fewer."
+            )
     if start.network is not None:
         # First the rate: kernels bring idle weights up to date before it changes.
         network.set_learning_rate(_rate(settings, start.n_epochs + 1))
         network.set_state(start.network)
     n_left = max(last - start.n_epochs, 0)
+    if n_left and settings.schedule.factor(last, settings.max_epochs) == 0.0:
+        warn_user(
+            f"the learning-rate schedule {settings.schedule} ends after max_epochs="
+            f"{settings.max_epochs} epochs, counted from the first training call: from "
+            "then on the learning rate is 0 and nothing is learned. Give a schedule "
+            "that does not end at 0, such as 'cosine(0.1)', or, to partial_fit, a "
+            "max_epochs that counts all of its calls, or train anew."
+        )
     with show_progress(len(rows), n_left, enabled=progress) as bar:
         data = TrainingSet(X, None, _in_dtype(sample_weight, X.dtype))
-        run = _Run(network, data, y, len(rows), objective, validation, start, file, bar)
+        run = _Run(
+            network,
+            data,
+            y,
+            len(rows),
+            objective,
+            validation,
+            start,
+            file,
+            bar,
+            l1_activation,
+            keeps_epochs=keeps_epochs,
+        )
         try:
             stopped = _run_epochs(run, rows, settings, seed, n_before, last, on_epoch)
         except KeyboardInterrupt:
@@ -250,6 +291,7 @@ class _Run:
 
     # As in PartialEpoch; set by _begin.
     _n_seen: int
+    _is_changed: bool  # the network, since the last complete epoch
     _loss: float
     _weight: float
     _started: float
@@ -267,6 +309,9 @@ class _Run:
         start: TrainingState,
         file: CheckpointFile | None,
         bar: ProgressBar,
+        l1_activation: float,
+        *,
+        keeps_epochs: bool,
     ) -> None:
         self._network = network
         self._data = data
@@ -276,12 +321,17 @@ class _Run:
         self._validation = validation
         self._file = file
         self._bar = bar
+        self._l1_activation = l1_activation
         self._epochs = list(start.epochs)
         self._n_before = start.n_epochs
         self._best = start.best
         if self._best is None and validation is None and start.n_epochs:
             self._best = Best(None, start.n_epochs, self._weights())
         self._is_saved = False
+        self._keeps_epochs = keeps_epochs
+        self._kept: tuple[int, dict[str, Array]] | None = None
+        if start.network is not None and start.partial is None:
+            self._kept = start.n_epochs, start.network
         self._rate = 0.0
         self._begin(start.partial)
         bar.advance(self._n_seen)
@@ -310,6 +360,7 @@ class _Run:
         if self.number == 1 and half_done and self._earlier is None:
             self._count()
             self._earlier, self._recent = self._recent, None
+        self._is_changed = True
         loss, weight, n = self._update(rows), self._weight_of(rows), len(rows)
         total = self._loss + loss * weight
         if not math.isfinite(total):
@@ -333,7 +384,13 @@ class _Run:
         if any(layer.n_rows == 0 for layer in counted):
             counted = last = self._recount()
         if self.number == 1:
-            warn_of_dead_units(counted, last, self._data.X, self._rate)
+            warn_of_dead_units(
+                counted,
+                last,
+                self._data.X,
+                self._rate,
+                self._l1_activation,
+            )
         stack = self._weights()
         verdict = self._validate(stack)
         epoch = Epoch(
@@ -353,6 +410,8 @@ class _Run:
         if self._best is None or _is_better(rank, self._best.rank):
             self._best = Best(rank, epoch.number, stack)
         self._begin(None)
+        if self._keeps_epochs:
+            self._kept = len(self._epochs), self._network.state()
         self._bar.describe(_describe(epoch))
         self._save_if_due(epoch_ended=True)
         return epoch
@@ -390,8 +449,12 @@ class _Run:
             validation_loss=_of_all(e.validation_loss for e in epochs),
             validation_score=_of_all(e.validation_score for e in epochs),
         )
-        state = TrainingState(tuple(epochs), self._best)
-        return Trained(self._best.stack, history, state)
+        kept = None  # the network at the end of the last epoch, if it went on from it
+        if self._is_changed and self._kept and self._kept[0] == len(epochs):
+            kept = self._kept[1]
+        state = TrainingState(tuple(epochs), self._best, kept)
+        is_whole = not self._is_changed or kept is not None
+        return Trained(self._best.stack, history, state, is_whole)
 
     def _begin(self, partial: PartialEpoch | None) -> None:
         """Set the counts of an epoch to what was counted of it so far."""
@@ -403,6 +466,7 @@ class _Run:
                 f"are {self._n_rows}. Give the same rows, or set its partial to None."
             )
         self._n_seen = partial.n_seen
+        self._is_changed = partial.n_seen > 0
         self._loss = partial.loss
         self._weight = partial.weight
         self._started = time.perf_counter() - partial.seconds

@@ -24,7 +24,7 @@ from hardzero import kernels
 from hardzero.engine.checkpoint import Checkpoint
 from hardzero.engine.forward import ForwardPass
 from hardzero.engine.initialise import initialise
-from hardzero.engine.objectives import Objective
+from hardzero.engine.objectives import Objective, parse_objective
 from hardzero.engine.schedules import parse_schedule
 from hardzero.engine.train import Settings, Trained, TrainingState, Validation, train
 from hardzero.errors import DataError, ParameterError, warn_user
@@ -36,15 +36,17 @@ from hardzero.estimators.callbacks import (
 from hardzero.estimators.inputs import read_rows, read_table
 from hardzero.estimators.parameters import (
     check_hidden_activations,
+    check_parameter,
     check_parameters,
     draw_seed,
 )
+from hardzero.estimators.scoring import name_scorer, score_rows
 from hardzero.estimators.split import split_off_validation_rows
 from hardzero.estimators.targets import Classes, Coding
 from hardzero.estimators.weights import read_weights
 from hardzero.kernels.network import Matrix, Network
 from hardzero.kernels.options import StepOptions
-from hardzero.kernels.rules import SGD, Adam, Rule
+from hardzero.kernels.rules import SGD, Adam, Rule, plain_float
 from hardzero.results import FitHistory
 from hardzero.stack import RectifierStack
 from hardzero.threads import count_threads
@@ -96,7 +98,7 @@ class RectifierEstimator(
     history_: FitHistory
     _forward: ForwardPass
     _coding: Coding
-    _training: _Training
+    _training: _Training | None  # None where an interrupt has left half an epoch
     _is_incremental: bool
     _default_scoring: ClassVar[str | None] = None
 
@@ -197,13 +199,15 @@ optional
             start=None if before is None else before.state,
             n_epochs=None if before is None else settings.max_epochs,
             checkpoint=checkpoint,
+            keeps_epochs=bool(self.warm_start),
+            l1_activation=float(self.l1_activation),
             progress=bool(self.verbose),
             on_epoch=callbacks.after_epoch,
         )
         self._keep(trained, network, coding, settings, seed, incremental=False)
         callbacks.after_fit()
         if trained.history.stopped == "interrupted" and not callbacks.stopped:
-            _warn_of_interrupt(trained.history)
+            _warn_of_interrupt(trained)
         return self
 
     def _partial_fit(
@@ -231,11 +235,12 @@ optional
             sample_weight=self._loss_weights(rows, coding),
             start=None if before is None else before.state,
             n_epochs=1,
+            l1_activation=float(self.l1_activation),
             progress=bool(self.verbose),
         )
         self._keep(trained, network, coding, settings, seed, incremental=True)
         if trained.history.stopped == "interrupted":
-            _warn_of_interrupt(trained.history)
+            _warn_of_interrupt(trained)
         return self
 
     def _compare_classes(self, coding: Classes) -> None:
@@ -252,18 +257,19 @@ optional
         return bool(self.warm_start) and hasattr(self, "stack_")
 
     def _previous_training(self) -> _Training:
-        if not hasattr(self, "_training"):
+        before: _Training | None = getattr(self, "_training", None)
+        if before is None:
             raise ParameterError(
                 "the state of the optimiser is not there any more: a pickle or a copy "
-                "holds it only after partial_fit or with warm_start=True. Set "
-                "warm_start=True before the first fit, or call fit to train anew."
+                "holds it only after partial_fit or with warm_start=True, or training "
+                "was interrupted in the middle of an epoch. Set warm_start=True before "
+                "the first fit, or call fit with warm_start=False to train anew."
             )
-        before = self._training
         now = self._structure()
         changed = [
             f"{name} was {then} and is {now[name]}"
             for name, then in before.structure.items()
-            if now[name] != then
+            if _kin(now[name]) != _kin(then)
         ]
         if changed:
             raise ParameterError(
@@ -276,9 +282,13 @@ optional
     def _structure(self) -> dict[str, str]:
         """Return the parameters that cannot change between two calls."""
         fixed = {"hidden_sizes": str(tuple(self._hidden_sizes()))}
-        for name in ("solver", "batch_norm", "sign_flip", "loss", "target_scaling"):
-            if name in self.get_params(deep=False):
-                fixed[name] = repr(getattr(self, name))
+        names = ("solver", "batch_norm", "sign_flip", "fit_intercept")
+        given = self.get_params(deep=False)
+        for name in (*names, "loss", "target_scaling", "engine"):
+            if name in given:
+                fixed[name] = repr(_plain(given[name]))
+        if "loss" in given:
+            fixed["loss"] = repr(str(parse_objective(given["loss"])))
         activations = check_hidden_activations(
             self.activation, len(self._hidden_sizes())
         )
@@ -340,13 +350,12 @@ optional
             return validation
         scorer = check_scoring(self, scoring)
         y = coding.decode(rows.codes)
-        weighted = {} if weights is None else {"sample_weight": weights}
         judged = copy.copy(self)
         judged.__dict__.pop("feature_names_in_", None)  # the rows have lost them
 
         def score(_: Array) -> float:
             judged.__dict__.update(self._predicting(coding, network.stack()))
-            return float(scorer(judged, rows.X, y, **weighted))
+            return score_rows(scorer, scoring, judged, rows.X, y, weights)
 
         return replace(validation, score=score)
 
@@ -382,8 +391,16 @@ optional
         size = self.batch_size
         if size == "auto":
             size = n_samples if n_samples <= 64 else min(max(n_samples // 50, 32), 200)
+        size = min(int(size), n_samples)
+        if self.batch_norm and size == 1 and self._hidden_sizes():
+            raise ParameterError(
+                f"batch_norm=True was given with mini-batches of 1 sample (batch_size="
+                f"{self.batch_size!r}, {n_samples} to train on), which has no variance "
+                "to normalise by, expected 2 or more. Give a batch_size of 32 or more "
+                "and as many rows, or batch_norm=False."
+            )
         return Settings(
-            batch_size=min(int(size), n_samples),
+            batch_size=size,
             max_epochs=int(self.max_epochs),
             learning_rate=float(rate),
             schedule=parse_schedule(self.learning_rate_schedule),
@@ -417,19 +434,8 @@ optional
         return SGD(learning_rate, momentum, nesterov=bool(self.nesterov), l2=l2)
 
     def _options(self, seed: int) -> StepOptions:
-        n_hidden = len(self._hidden_sizes())
-        if np.ndim(self.dropout) == 0:
-            hidden = [float(self.dropout)] * n_hidden
-        else:
-            hidden = [float(rate) for rate in self.dropout]
-        if len(hidden) != n_hidden:
-            raise ParameterError(
-                f"dropout has {len(hidden)} entries but hidden_sizes has {n_hidden}. "
-                "Give one per hidden layer, or a single one for all; input_dropout is "
-                "for the features."
-            )
         return StepOptions(
-            dropout=(float(self.input_dropout), *hidden),
+            dropout=(float(self.input_dropout), *self._dropout()),
             batch_norm=bool(self.batch_norm),
             l1_weights=float(self.l1),
             max_norm=np.inf if self.max_norm is None else float(self.max_norm),
@@ -438,15 +444,30 @@ optional
             seed=seed,
         )
 
+    def _dropout(self) -> list[float]:
+        n_hidden = len(self._hidden_sizes())
+        if np.ndim(self.dropout) == 0:
+            return [float(self.dropout)] * n_hidden
+        hidden = [float(rate) for rate in self.dropout]
+        if len(hidden) != n_hidden:
+            raise ParameterError(
+                f"dropout has {len(hidden)} entries but hidden_sizes has {n_hidden}. "
+                "Give one per hidden layer, or a single one for all; input_dropout is "
+                "for the features."
+            )
+        return hidden
+
     def _checkpoint(self) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         names = (
             *("solver", "momentum", "nesterov", "l1_activation", "l1", "l2", "init"),
-            *("dropout", "input_dropout", "batch_norm", "max_norm", "clip_norm"),
-            *("fit_intercept", "engine", "scoring"),
+            *("input_dropout", "batch_norm", "max_norm", "clip_norm", "fit_intercept"),
+            "engine",
         )
         task = {name: _plain(getattr(self, name)) for name in names}
+        task["dropout"] = str(list(self._dropout()))
+        task["scoring"] = name_scorer(self.scoring)
         return Checkpoint(
             self.checkpoint,
             every_seconds=self.checkpoint_seconds,
@@ -474,7 +495,18 @@ optional
         *,
         incremental: bool,
     ) -> None:
-        history = trained.history
+        history, training = trained.history, None
+        if trained.is_whole:
+            state = trained.state
+            at_end = state.network if state.network is not None else network.state()
+            training = _Training(
+                seed,
+                self._structure(),
+                coding,
+                trained.stack,
+                # What was best is forgotten: each fit has validation rows of its own.
+                replace(state, best=None, network=at_end),
+            )
         fitted = self._predicting(coding, trained.stack) | {
             "history_": history,
             "n_iter_": history.n_epochs,
@@ -482,14 +514,7 @@ optional
             "learning_rate_": settings.learning_rate,
             "batch_size_": settings.batch_size,
             "_is_incremental": incremental,
-            "_training": _Training(
-                seed,
-                self._structure(),
-                coding,
-                trained.stack,
-                # What was best is forgotten: each fit has validation rows of its own.
-                replace(trained.state, best=None, network=network.state()),
-            ),
+            "_training": training,
         }
         self.__dict__.update(fitted)  # all or, if Ctrl-C comes first, nothing
 
@@ -560,6 +585,8 @@ optional
 
     def _outputs(self, X: Any, n_layers: int | None = None) -> Array:
         check_is_fitted(self)
+        check_parameter(self, "engine")
+        check_parameter(self, "n_threads")
         X = read_rows(self, X, self.stack_.dtype)
         return self._forward(
             self.stack_,
@@ -644,6 +671,14 @@ _NOT_VALIDATED = (
 )
 
 
+# Engines whose state either of them can go on from.
+_KIN = {"'sparse'": "'auto'", "'reference'": "'dense'"}
+
+
+def _kin(value: str) -> str:
+    return _KIN.get(value, value)
+
+
 def _take(rows: Rows, chosen: Array) -> Rows:
     weights = rows.sample_weight
     return Rows(
@@ -655,17 +690,18 @@ def _take(rows: Rows, chosen: Array) -> Rows:
 
 def _plain(value: Any) -> str | int | float | bool | None:
     """Return what is written of a parameter, the same in every process."""
-    if callable(value):
-        return str(getattr(value, "__qualname__", value))
-    if np.ndim(value):
-        return str([float(one) for one in value])
-    plain: str | int | float | bool | None = np.asarray(value).item()
-    return plain
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return plain_float(value)
 
 
-def _warn_of_interrupt(history: FitHistory) -> None:
+def _warn_of_interrupt(trained: Trained) -> None:
+    history = trained.history
+    going_on = ", or, if warm_start=True, to go on" if trained.is_whole else ""
     warn_user(
         f"training was interrupted; the weights of epoch {history.best_epoch} of "
-        f"{history.n_epochs} are kept. Call fit again to train from the start, or, if "
-        "warm_start=True, to go on."
+        f"{history.n_epochs} are kept. Call fit again to train from the start"
+        f"{going_on}."
     )

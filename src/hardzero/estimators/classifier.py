@@ -51,7 +51,8 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         The same for the features.
     batch_norm : bool, default=False
         Normalise the pre-activations of hidden layers over each mini-batch. After
-        training this is part of the weights and biases and costs nothing.
+        training this is part of the weights and biases and costs nothing. Needs
+        mini-batches of 2 rows or more; 32 or more are advisable.
     l1_activation : float, default=0.0
         Penalty on the hidden activations: this times the mean over rows of the sum over
         all hidden units of ``|h|``. More of it gives more zeros.
@@ -83,7 +84,10 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         `factor` after every `every` epochs ("step" is "step(10, 0.5)"); or
         "cosine(final)", which lets it fall along half a cosine to `final` times its
         first value at the end of `max_epochs` ("cosine" is "cosine(0)"). With
-        "warmup(n)+" before one of them it rises linearly in the first `n` epochs.
+        "warmup(n)+" before one of them it rises linearly in the first `n` epochs. Where
+        training goes on by `warm_start` or `partial_fit`, epochs count from the first
+        call, and "cosine" stays at `final` times the rate after `max_epochs` of them:
+        with "cosine(0)" nothing is learned any more, of which a warning tells.
     momentum : float, default=0.0
         Momentum of "sgd", in [0, 1). Not used by "adam".
     nesterov : bool, default=False
@@ -116,7 +120,8 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         What validation rows are judged by, greater being better: the name of a scorer,
         see `sklearn.metrics.get_scorer_names`, or a callable (estimator, X, y). It gets
         the rows as arrays without names of columns, and weights, if there are any, as
-        `sample_weight`. None takes the share of rows that are right.
+        `sample_weight`; it must return one number. None takes the share of
+        rows that are right.
     init : str, default="auto"
         Distribution of the first weights: "glorot", "he", "he_mean" or "lecun", each
         followed by "_uniform" or "_normal", for all layers; see
@@ -131,7 +136,9 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
     checkpoint : str, path or None, default=None
         File that `fit` writes after each epoch. If it is there, training goes on from
         it and ends with the same bits as one that was never interrupted; if it belongs
-        to other data or settings, that is an error. Not together with `warm_start`.
+        to other data or settings, that is an error. The file stays when training has
+        ended; a higher `max_epochs` then goes on from it, unless the schedule is
+        "cosine", which depends on it. Not together with `warm_start`.
     checkpoint_seconds : float or None, default=None
         Write the checkpoint after this many seconds instead, also in the middle of an
         epoch, and at the end.
@@ -155,7 +162,7 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
     history_ : FitHistory
         Loss, validation scores, sparsity, dead units, learning rate and seconds of each
         epoch.
-    loss_curve_ : list of float of length n_iter_
+    loss_curve_ : list of float of length ``n_iter_``
         Mean log loss of the training rows in each epoch.
     validation_loss_curve_, validation_scores_ : list of float
         Mean log loss of the validation rows after each epoch, and their score (by
@@ -169,7 +176,7 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         What was used, also where "auto" was given.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Names of the features, if all of them are strings.
     n_outputs_ : int
         Number of outputs of the network, the number of classes or labels.
@@ -183,7 +190,10 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
     Notes
     -----
     Ctrl-C during `fit` ends training with a warning and leaves a fitted estimator with
-    the best weights so far.
+    the best weights so far. With `warm_start`, or in `partial_fit` that went on, later
+    training goes on from the last complete epoch; without, Ctrl-C in the middle of an
+    epoch leaves nothing to go on from. Of the very first epoch, the rows that were seen
+    count as an epoch.
 
     Training that goes on, by `partial_fit` or `warm_start`, does so from the last
     epoch, not from the best one: as if it had never stopped.
@@ -292,6 +302,13 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         Any number of calls over the same rows gives the same bits as that many epochs
         of `fit`. There are no validation rows: `early_stopping` does nothing here.
 
+        Between calls most parameters may change, `learning_rate`, `batch_size`,
+        `dropout`, `l2` and the other penalties among them. Fixed are `hidden_sizes`,
+        `activation`, `sign_flip`, `batch_norm`, `fit_intercept`, `solver`, whether
+        `momentum` is above 0, and `engine`, but for "auto" and "sparse", or "dense" and
+        "reference", which may take turns. ``batch_size="auto"`` goes by the rows of
+        each call.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
@@ -313,8 +330,8 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         Raises
         ------
         ParameterError
-            If a parameter of the estimator is not allowed, was changed in between, or
-            is `checkpoint`.
+            If a parameter of the estimator is not allowed, a fixed one was changed in
+            between, or `checkpoint` is given.
         DataError
             If `y` has other labels than those at the start, `classes` are others than
             at the start, or weights do not fit.

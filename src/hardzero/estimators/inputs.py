@@ -4,6 +4,7 @@ scikit-learn's own checks come first, so that messages and attributes are as its
 know them. What targets mean is the business of `hardzero.estimators.targets`.
 """
 
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from sklearn.utils.validation import validate_data
 from hardzero.errors import DataError
 from hardzero.kernels.network import Matrix, check_structure
 
-__all__ = ["read_rows", "read_table"]
+__all__ = ["check_mask", "holds_times", "read_rows", "read_table"]
 
 Array = npt.NDArray[Any]
+
+# Those of pandas are among them.
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 def read_table(
@@ -58,18 +62,69 @@ def read_table(
     Raises
     ------
     DataError
-        If `X` holds text or is a damaged sparse matrix, or `y` holds text that should
-        be numbers.
+        If `X` holds text, times or masked entries or is a damaged sparse matrix, or `y`
+        holds masked entries or text that should be numbers.
     ValueError
         If scikit-learn's checks do not accept `X` and `y`.
     """
+    check_mask(y, "y")
+    if options.get("y_numeric") and y is not None and holds_times(y):
+        raise DataError(
+            f"y holds dates or times, but {type(estimator).__name__} learns numbers. "
+            "Convert y first, for example by (y - start) / np.timedelta64(1, 'D')."
+        )
     if options.get("y_numeric") and y is not None and _is_text(y):
         raise DataError(
-            f"y holds text, but {type(estimator).__name__} learns numbers. Convert y, "
-            "or use RectifierClassifier, which takes labels of any kind."
+            f"y holds text, but {type(estimator).__name__} learns numbers. Convert y"
+            f"{_conversion(y)}, or use RectifierClassifier, which takes labels of any "
+            "kind."
         )
     X, y = _validate(estimator, X, y, dtype=dtype, reset=reset, **options)
     return _canonical(X), y.toarray() if sp.issparse(y) else y
+
+
+def check_mask(values: Any, name: str) -> None:
+    """Refuse an array with masked entries, which would be used in spite of the mask.
+
+    Parameters
+    ----------
+    values : array-like
+        What the user gave.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    DataError
+        If an entry is masked.
+    """
+    if np.ma.is_masked(values):
+        n_masked = np.ma.getmaskarray(values).sum()
+        raise DataError(
+            f"{name} has {n_masked} masked entries, expected an "
+            "array without. Fill them with .filled(value), or leave their rows out."
+        )
+
+
+def holds_times(values: Any) -> bool:
+    """Return whether there are dates or times among values.
+
+    Parameters
+    ----------
+    values : array-like or sparse matrix
+        What the user gave.
+
+    Returns
+    -------
+    bool
+        True if the dtype is of dates or times, or an object is a date or a time.
+    """
+    if sp.issparse(values):
+        return False
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        return any(isinstance(value, _TIMES) for value in array.flat)
+    return array.dtype.kind in "mM"
 
 
 def _is_text(values: Any) -> bool:
@@ -78,7 +133,17 @@ def _is_text(values: Any) -> bool:
     array = np.asarray(values)
     if array.dtype.kind == "O":
         return any(isinstance(value, str | bytes) for value in array.flat)
-    return array.dtype.kind not in "biufc"  # complex numbers have an error of their own
+    return array.dtype.kind not in "biufcmM"  # these have errors of their own
+
+
+def _conversion(y: Any) -> str:
+    """Return how text that spells numbers becomes numbers."""
+    try:
+        numbers = np.asarray(y).astype(float)
+    except (TypeError, ValueError):
+        return ""
+    is_whole = bool((numbers == np.round(numbers)).all())
+    return f", here with y.astype({'int' if is_whole else 'float'})"
 
 
 def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
@@ -101,7 +166,7 @@ def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
     Raises
     ------
     DataError
-        If `X` holds text or is a damaged sparse matrix.
+        If `X` holds text, times or masked entries or is a damaged sparse matrix.
     ValueError
         If the number or the names of the columns are not those of `fit`, or an entry
         is not finite.
@@ -121,6 +186,7 @@ def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
 
 
 def _validate(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
+    check_mask(X, "X")
     if sp.issparse(X) and X.ndim == 2:
         check_structure(X)  # before compiled code, which trusts it, converts it
     # Lists, frames of other libraries: their dtype decides as that of an array does.
@@ -128,18 +194,40 @@ def _validate(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
         X = np.asarray(X)
     elif isinstance(options["dtype"], tuple) and _is_float64_frame(X):
         options["dtype"] = np.float64
+    if holds_times(X[:1] if hasattr(X, "columns") else X):
+        raise _times_as_features()
     with np.errstate(over="ignore"):  # what is too large for float32 is an error
         try:
             return validate_data(
                 estimator, X, *y, accept_sparse="csr", order="C", **options
             )
+        except OverflowError as error:
+            raise DataError(
+                f"X or y holds a number that is no finite float ({error}), expected "
+                "numbers within the range of float64. Divide it by a constant."
+            ) from error
+        except TypeError as error:
+            if not holds_times(X):
+                raise
+            raise _times_as_features() from error
         except ValueError as error:
             if "could not convert string to float" not in str(error):
                 raise
+            shown = str(error)
+            shown = shown if len(shown) <= 100 else f"{shown[:97]}..."
             raise DataError(
-                f"X holds text where numbers are needed ({error}). Encode such columns "
-                "first, for example with sklearn.preprocessing.OneHotEncoder."
+                f"X holds text where numbers are needed ({shown}). Encode columns of "
+                "words first, for example with sklearn.preprocessing.OneHotEncoder, "
+                "and documents with "
+                "sklearn.feature_extraction.text.TfidfVectorizer."
             ) from error
+
+
+def _times_as_features() -> DataError:
+    return DataError(
+        "X holds dates or times, expected numbers. Convert them first, for example to "
+        "days since a fixed date: (X - start) / np.timedelta64(1, 'D')."
+    )
 
 
 def _is_float64_frame(X: Any) -> bool:

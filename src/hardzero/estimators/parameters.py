@@ -27,6 +27,7 @@ __all__ = [
     "PARAMETERS",
     "Check",
     "check_hidden_activations",
+    "check_parameter",
     "check_parameters",
     "draw_seed",
 ]
@@ -65,13 +66,9 @@ def check_parameters(estimator: BaseEstimator) -> None:
         If a value is not allowed, or two values contradict each other.
     """
     values = estimator.get_params(deep=False)
-    for name, value in values.items():
-        check = PARAMETERS.get(name)
-        if check is not None and not check.accepts(value):
-            raise ParameterError(
-                f"{name}={_show(value)} was given to {type(estimator).__name__}, "
-                f"expected {check.expected}. {check.remedy}"
-            )
+    for name in values:
+        if name in PARAMETERS:
+            check_parameter(estimator, name)
     parse_schedule(values["learning_rate_schedule"])
     if values["momentum"] and values["solver"] != "sgd":
         raise ParameterError(
@@ -94,6 +91,29 @@ def check_parameters(estimator: BaseEstimator) -> None:
             f"nesterov=True was given with solver={values['solver']!r} and "
             f"momentum={values['momentum']!r}, expected solver='sgd' and a momentum "
             "above 0. Set these two, or nesterov=False."
+        )
+
+
+def check_parameter(estimator: BaseEstimator, name: str) -> None:
+    """Check one parameter of an estimator against `PARAMETERS`.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Estimator.
+    name : str
+        Name of the parameter, one of the table's.
+
+    Raises
+    ------
+    ParameterError
+        If its value is not allowed.
+    """
+    check, value = PARAMETERS[name], getattr(estimator, name)
+    if not check.accepts(value):
+        raise ParameterError(
+            f"{name}={_show(value)} was given to {type(estimator).__name__}, "
+            f"expected {check.expected}. {check.remedy}"
         )
 
 
@@ -276,7 +296,8 @@ PARAMETERS = {
             else value is None or callable(value)
         ),
         "None, the name of a scorer, or a callable (estimator, X, y)",
-        "Give, for example, 'roc_auc'; sklearn.metrics.get_scorer_names() lists them.",
+        "Give, for example, 'accuracy' to a classifier or 'r2' to a regressor; "
+        "sklearn.metrics.get_scorer_names() lists them.",
     ),
     "init": _one_of("auto", *SCHEMES),
     "warm_start": _FLAG,

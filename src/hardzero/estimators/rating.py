@@ -10,7 +10,9 @@ from sklearn.base import RegressorMixin
 
 from hardzero.activations import Activation
 from hardzero.engine.objectives import Objective, SoftmaxLogLoss
+from hardzero.errors import DataError, warn_user
 from hardzero.estimators.base import RectifierEstimator, Rows
+from hardzero.estimators.inputs import check_mask
 from hardzero.estimators.targets import Classes, Coding
 from hardzero.estimators.weights import weigh_classes
 from hardzero.kernels import Engine
@@ -21,6 +23,9 @@ __all__ = ["RatingRegressor"]
 
 Array = npt.NDArray[Any]
 
+_MANY = 20  # of ratings that differ in more than every other row
+_LARGEST = float(np.finfo(np.float32).max) / 16  # means are finite in float32, too
+
 
 class RatingRegressor(RegressorMixin, RectifierEstimator):
     """A deep rectifier network that predicts ratings, such as one to five stars.
@@ -28,6 +33,8 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     It learns the probability of each rating that `y` has, with softmax log-likelihood,
     and predicts their expected value: of all single numbers the one with the lowest
     expected squared error. `predict_distribution` gives the probabilities themselves.
+    Ratings should be few: a warning tells if there are more than 20 and more than half
+    as many as rows.
 
     Parameters
     ----------
@@ -48,7 +55,8 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         The same for the features.
     batch_norm : bool, default=False
         Normalise the pre-activations of hidden layers over each mini-batch. After
-        training this is part of the weights and biases and costs nothing.
+        training this is part of the weights and biases and costs nothing. Needs
+        mini-batches of 2 rows or more; 32 or more are advisable.
     l1_activation : float, default=0.0
         Penalty on the hidden activations: this times the mean over rows of the sum over
         all hidden units of ``|h|``. More of it gives more zeros.
@@ -79,7 +87,10 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         `factor` after every `every` epochs ("step" is "step(10, 0.5)"); or
         "cosine(final)", which lets it fall along half a cosine to `final` times its
         first value at the end of `max_epochs` ("cosine" is "cosine(0)"). With
-        "warmup(n)+" before one of them it rises linearly in the first `n` epochs.
+        "warmup(n)+" before one of them it rises linearly in the first `n` epochs. Where
+        training goes on by `warm_start` or `partial_fit`, epochs count from the first
+        call, and "cosine" stays at `final` times the rate after `max_epochs` of them:
+        with "cosine(0)" nothing is learned any more, of which a warning tells.
     momentum : float, default=0.0
         Momentum of "sgd", in [0, 1). Not used by "adam".
     nesterov : bool, default=False
@@ -113,7 +124,8 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         What validation rows are judged by, greater being better: the name of a scorer,
         see `sklearn.metrics.get_scorer_names`, or a callable (estimator, X, y). It gets
         the rows as arrays without names of columns, and weights, if there are any, as
-        `sample_weight`. None takes minus the mean squared error of predictions.
+        `sample_weight`; it must return one number. None takes minus the mean
+        squared error of predictions.
     init : str, default="auto"
         Distribution of the first weights: "glorot", "he", "he_mean" or "lecun", each
         followed by "_uniform" or "_normal", for all layers; see
@@ -128,7 +140,9 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     checkpoint : str, path or None, default=None
         File that `fit` writes after each epoch. If it is there, training goes on from
         it and ends with the same bits as one that was never interrupted; if it belongs
-        to other data or settings, that is an error. Not together with `warm_start`.
+        to other data or settings, that is an error. The file stays when training has
+        ended; a higher `max_epochs` then goes on from it, unless the schedule is
+        "cosine", which depends on it. Not together with `warm_start`.
     checkpoint_seconds : float or None, default=None
         Write the checkpoint after this many seconds instead, also in the middle of an
         epoch, and at the end.
@@ -152,7 +166,7 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     history_ : FitHistory
         Loss, validation scores, sparsity, dead units, learning rate and seconds of each
         epoch.
-    loss_curve_ : list of float of length n_iter_
+    loss_curve_ : list of float of length ``n_iter_``
         Mean log loss of the training rows in each epoch.
     validation_loss_curve_, validation_scores_ : list of float
         Mean log loss of the validation rows after each epoch, and their score (by
@@ -166,7 +180,7 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         What was used, also where "auto" was given.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Names of the features, if all of them are strings.
     n_outputs_ : int
         Number of outputs of the network, the number of different ratings.
@@ -180,7 +194,10 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     Notes
     -----
     Ctrl-C during `fit` ends training with a warning and leaves a fitted estimator with
-    the best weights so far.
+    the best weights so far. With `warm_start`, or in `partial_fit` that went on, later
+    training goes on from the last complete epoch; without, Ctrl-C in the middle of an
+    epoch leaves nothing to go on from. Of the very first epoch, the rows that were seen
+    count as an epoch.
 
     Training that goes on, by `partial_fit` or `warm_start`, does so from the last
     epoch, not from the best one: as if it had never stopped.
@@ -293,6 +310,13 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         Any number of calls over the same rows gives the same bits as that many epochs
         of `fit`. There are no validation rows: `early_stopping` does nothing here.
 
+        Between calls most parameters may change, `learning_rate`, `batch_size`,
+        `dropout`, `l2` and the other penalties among them. Fixed are `hidden_sizes`,
+        `activation`, `sign_flip`, `batch_norm`, `fit_intercept`, `solver`, whether
+        `momentum` is above 0, and `engine`, but for "auto" and "sparse", or "dense" and
+        "reference", which may take turns. ``batch_size="auto"`` goes by the rows of
+        each call.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
@@ -313,11 +337,11 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         Raises
         ------
         ParameterError
-            If a parameter of the estimator is not allowed, was changed in between, or
-            is `checkpoint`.
+            If a parameter of the estimator is not allowed, a fixed one was changed in
+            between, or `checkpoint` is given.
         DataError
             If `y` has other ratings than those at the start, `classes` are others than
-            at the start, or weights do not fit.
+            at the start or no ratings, or weights do not fit.
         ValueError
             If scikit-learn's checks do not accept `X` and `y`.
         DivergenceError
@@ -325,7 +349,7 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         """
         coding = None
         if classes is not None:
-            coding = Classes(np.unique(np.asarray(classes)))
+            coding = Classes(_read_ratings(classes, "classes"))
             self._compare_classes(coding)
         return self._partial_fit(X, y, sample_weight, coding)
 
@@ -379,7 +403,14 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     def _learn_coding(
         self, y: Array, sample_weight: Array | None, dtype: npt.DTypeLike
     ) -> Coding:
-        return Classes(np.unique(y))
+        ratings = _read_ratings(y, "y")
+        if len(ratings) > max(_MANY, len(y) / 2):
+            warn_user(
+                f"y has {len(ratings)} different ratings in {len(y)} rows, and "
+                "RatingRegressor learns the probability of each. Use "
+                "RectifierRegressor for numbers of any kind, or round y to few ratings."
+            )
+        return Classes(ratings)
 
     def _objective(self, coding: Coding) -> Objective:
         return SoftmaxLogLoss()
@@ -400,3 +431,33 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
     def _predicting(self, coding: Coding, stack: RectifierStack) -> dict[str, Any]:
         assert isinstance(coding, Classes)
         return super()._predicting(coding, stack) | {"classes_": coding.classes}
+
+
+def _read_ratings(given: Any, name: str) -> Array:
+    """Return the different ratings, sorted."""
+    check_mask(given, name)
+    try:
+        ratings = np.asarray(given)
+    except ValueError as error:
+        raise DataError(
+            f"{name} is no array ({error}), expected one dimension of ratings. Give, "
+            "for example, [1, 2, 3, 4, 5]."
+        ) from error
+    if ratings.ndim != 1 or ratings.size == 0:
+        raise DataError(
+            f"{name} has shape {ratings.shape}, expected one dimension and at least "
+            "one rating. Give, for example, [1, 2, 3, 4, 5]."
+        )
+    if ratings.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} is {ratings.dtype}, expected ratings that are real numbers. "
+            "Convert it, for example by np.array(..., dtype=float)."
+        )
+    wrong = ~(np.abs(ratings.astype(np.float64)) <= _LARGEST)
+    if wrong.any():
+        raise DataError(
+            f"{name} has the rating {ratings[wrong][0]!s}, expected finite numbers of "
+            f"at most {_LARGEST:.2g} in size. Leave it out, or divide ratings by a "
+            "constant."
+        )
+    return np.unique(ratings)

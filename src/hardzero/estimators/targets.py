@@ -22,6 +22,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from hardzero.errors import DataError
+from hardzero.estimators.inputs import holds_times
 from hardzero.stack import Layer, OutputLink, RectifierStack
 
 __all__ = ["Classes", "Coding", "Counts", "Indicators", "Numbers"]
@@ -59,10 +60,15 @@ class Classes:
         Raises
         ------
         DataError
-            If labels are of types that cannot be sorted, or bytes.
+            If labels are of types that cannot be sorted, bytes, dates or times.
         ValueError
             If they are numbers that are no labels.
         """
+        if holds_times(y):
+            raise DataError(
+                "y holds dates or times, expected labels that are numbers, strings or "
+                "booleans. Convert them first, for example with y.astype(str)."
+            )
         try:
             check_classification_targets(y)
             return cls(np.unique(y))
@@ -327,16 +333,11 @@ class Numbers(_Columns):
         Raises
         ------
         DataError
-            If a number is too large for `dtype`.
+            If numbers are too large or too small for `dtype`, or differ by too little.
         """
         columns = y.reshape(len(y), -1).astype(np.float64)
         n_outputs = columns.shape[1]
-        if np.abs(columns).max() > np.finfo(dtype).max:
-            raise DataError(
-                f"y has numbers of up to {np.abs(columns).max():g} in size, which "
-                f"{np.dtype(dtype)} cannot hold, expected numbers within its range. "
-                "Divide y by a constant, or give X as float64."
-            )
+        _check_size(columns, np.dtype(dtype))
         centre, scale = np.zeros(n_outputs), np.ones(n_outputs)
         if scaled:
             size = np.abs(columns).max(axis=0)  # squares must not overflow
@@ -371,9 +372,13 @@ class Numbers(_Columns):
         Raises
         ------
         DataError
-            If there is another number of columns.
+            If there is another number of columns, or a number is too large.
         """
-        codes: Array = (self._check_width(y, name) - self.centre) / self.scale
+        columns = self._check_width(y, name).astype(np.float64)
+        with np.errstate(over="ignore"):
+            codes: Array = (columns - self.centre) / self.scale
+        if not np.isfinite(codes).all():
+            raise _too_large(columns, name)
         return codes
 
     def decode(self, codes: Array) -> Array:
@@ -463,7 +468,8 @@ class Counts(_Columns):
         Raises
         ------
         DataError
-            If a number is negative, or there is another number of columns.
+            If a number is negative or above 1e100, or there is another number of
+            columns.
         """
         columns = self._check_width(y, name).astype(np.float64)
         if columns.min() < 0:
@@ -471,6 +477,8 @@ class Counts(_Columns):
                 f"{name} has negative values, down to {columns.min():g}, expected "
                 "counts or rates of 0 or more for loss='poisson'. Use another loss."
             )
+        if columns.max() > 1e100:
+            raise _too_large(columns, name)
         return columns
 
     def decode(self, codes: Array) -> Array:
@@ -490,6 +498,48 @@ class Counts(_Columns):
 
 
 Coding = Classes | Indicators | Numbers | Counts
+
+
+def _check_size(columns: Array, dtype: np.dtype[Any]) -> None:
+    """Refuse numbers that outputs of this dtype cannot come near."""
+    info = np.finfo(dtype)
+    size = np.abs(columns).max(axis=0)
+    largest = size.max()
+    if largest > info.max:
+        raise DataError(
+            f"y has numbers of up to {largest:g} in size, which {dtype} cannot hold, "
+            "expected numbers within its range. Divide y by a constant, or give X as "
+            "float64."
+        )
+    if largest > info.max / 16:  # differences and means must not overflow
+        raise _too_large(columns, "y")
+    too_small = (size > 0) & (size < info.tiny)
+    if too_small.any():
+        raise DataError(
+            f"y has a column of numbers of at most {size[too_small][0]:g} in size, "
+            f"which {dtype} cannot hold with full precision, expected {info.tiny:g} or "
+            "more. Multiply y by a constant, or give X as float64."
+        )
+    if dtype == np.float64:
+        return  # as coarse as the numbers themselves
+    spread = (columns / np.maximum(size, 1e-300)).std(axis=0) * size
+    varies = columns.max(axis=0) > columns.min(axis=0)
+    too_coarse = varies & (info.eps * size > 1e-3 * spread)
+    if too_coarse.any():
+        column = int(too_coarse.argmax())
+        raise DataError(
+            f"y has numbers of about {size[column]:g} that differ by about "
+            f"{spread[column]:g}, too little for outputs of {dtype}, whose steps are "
+            f"{info.eps * size[column]:.2g} there. Subtract a constant from y, or give "
+            "X.astype(np.float64)."
+        )
+
+
+def _too_large(columns: Array, name: str) -> DataError:
+    return DataError(
+        f"{name} has numbers of up to {np.abs(columns).max():g} in size, which is too "
+        "large to compute with. Divide y by a constant."
+    )
 
 
 def _not_sortable(y: Array, error: TypeError) -> DataError:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hardzero.errors import DataError, ParameterError
+from hardzero.estimators.inputs import check_mask
 
 __all__ = ["read_weights", "weigh_classes"]
 
@@ -38,13 +39,8 @@ def read_weights(sample_weight: Any, n_samples: int, name: str) -> Array | None:
     """
     if sample_weight is None:
         return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{name} holds what is not a number ({error}), expected one number of 0 or "
-            "more for each row. Convert it first."
-        ) from error
+    check_mask(sample_weight, name)
+    weights = _as_floats(sample_weight, name)
     if weights.ndim == 0:
         weights = np.full(n_samples, float(weights))
     if weights.shape != (n_samples,):
@@ -115,6 +111,23 @@ def weigh_classes(
     if sample_weight is not None:
         of_rows = of_rows * sample_weight
     return read_weights(of_rows, len(codes), "weights of rows (by class_weight)")
+
+
+def _as_floats(sample_weight: Any, name: str) -> Array:
+    try:
+        given = np.asarray(sample_weight)
+        is_object = given.dtype.kind == "O"
+        if is_object and any(isinstance(one, str | bytes) for one in given.flat):
+            raise TypeError("there is text in it")
+        if not is_object and given.dtype.kind not in "biuf":
+            raise TypeError(f"it is {given.dtype}")
+        with np.errstate(over="ignore"):  # what overflows is infinite, an error later
+            return given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{name} holds what is not a number ({error}), expected one number of 0 or "
+            "more for each row. Convert it first."
+        ) from error
 
 
 def _look_up(class_weight: Mapping[Any, float], classes: Array) -> Array:

@@ -649,7 +649,8 @@ class _Blas:
 
     def norm(self, x: Array) -> float:
         """Return the root of the sum of squares, which itself may overflow."""
-        return float(self._nrm2(x.reshape(-1)))
+        # BLAS takes no empty arrays: the gradient of W where no input occurs is one.
+        return float(self._nrm2(x.reshape(-1))) if x.size else 0.0
 
     def add_product(self, x: Array, W: Array, out: Array) -> None:
         """Compute ``out += x @ W``."""

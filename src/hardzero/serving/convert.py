@@ -332,11 +332,29 @@ def _modules(nn: Any, network: Any, prefix: str = "") -> Iterator[tuple[str, Any
             f"sequential is a {type(network).__name__}, expected a torch.nn.Sequential "
             "that calls its modules one after the other. Put the modules into one."
         )
+    kind = type(network).__name__
+    what = f"module {prefix[:-1]!r}, a {kind}," if prefix else f"the {kind}"
+    _check_that_class_computes(what, network)
     for name, module in network._modules.items():
         if isinstance(module, nn.Sequential):
             yield from _modules(nn, module, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", module
+
+
+def _check_that_class_computes(what: str, module: Any) -> None:
+    """Refuse a module that computes something else than others of its class."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise _refusal(what, "has hooks, which may change what it does. Remove them")
+    if "forward" in vars(module):
+        raise _refusal(
+            what,
+            "has a forward of its own, not that of its class. Delete the attribute",
+        )
+
+
+def _refusal(what: str, why: str) -> ParameterError:
+    return ParameterError(f"{what} cannot be converted: it {why.rstrip('.')}.")
 
 
 class _SequentialReader:
@@ -353,12 +371,11 @@ class _SequentialReader:
     def read(self, place: str, module: Any) -> None:
         nn, kind = self._nn, type(module)
         self._place = f"module {place!r}, a {kind.__name__},"
+        _check_that_class_computes(self._place, module)
         if kind in (nn.Identity, nn.Dropout, nn.AlphaDropout):
             return
         if self.has_softmax:
             raise self._refusal("comes after Softmax. Let Softmax be the last module")
-        if module._forward_hooks or module._forward_pre_hooks:
-            raise self._refusal("has hooks, which may change what it does. Remove them")
         if kind is nn.Linear:
             self._read_linear(module)
         elif kind is nn.BatchNorm1d:
@@ -399,14 +416,17 @@ class _SequentialReader:
         return RectifierStack(tuple(self._layers), link)
 
     def _read_linear(self, module: Any) -> None:
-        W = _array(module.weight).T
-        b = np.zeros(W.shape[1]) if module.bias is None else _array(module.bias)
+        W = self._numbers(module, "weight").T
+        has_bias = module.bias is not None
+        b = self._numbers(module, "bias") if has_bias else np.zeros(W.shape[1])
         if self._waiting is not None:
             scale, shift = self._waiting
             self._check_width(scale, len(W))
-            b = b + shift @ W
-            W = (scale[:, np.newaxis] * W).astype(W.dtype)
             self._waiting = None
+            with np.errstate(over="ignore", invalid="ignore"):
+                b, W = b + shift @ W, (scale[:, np.newaxis] * W).astype(W.dtype)
+                b = b.astype(W.dtype)
+            self._check_folded(W, b)
         self._layers.append(Layer(W, b, "identity"))
 
     def _read_batch_norm(self, module: Any) -> None:
@@ -417,14 +437,42 @@ class _SequentialReader:
             )
         if self._waiting is not None:
             raise self._refusal("follows another one. Leave one of them out")
-        scale, shift = _scale_and_shift(module)
+        scale, shift = self._scale_and_shift(module)
         last = self._layers[-1] if self._layers else None
         if last is None or last.activation.name != "identity":
             self._waiting = scale, shift
             return
         self._check_width(scale, last.n_units)
-        W = (last.W * scale).astype(last.dtype)
-        self._layers[-1] = Layer(W, last.b * scale + shift, "identity")
+        with np.errstate(over="ignore", invalid="ignore"):
+            W = (last.W * scale).astype(last.dtype)
+            b = (last.b * scale + shift).astype(last.dtype)
+        self._check_folded(W, b)
+        self._layers[-1] = Layer(W, b, "identity")
+
+    def _scale_and_shift(self, batch_norm: Any) -> tuple[Array, Array]:
+        """Return g and c of the map x g + c that it is, in float64."""
+        mean = self._numbers(batch_norm, "running_mean").astype(np.float64)
+        variance = self._numbers(batch_norm, "running_var").astype(np.float64)
+        variance = variance + batch_norm.eps
+        if not (variance > 0.0).all():
+            number = int(np.argmin(variance > 0.0))
+            raise self._refusal(
+                f"divides by the root of running_var plus eps, which is "
+                f"{variance[number]:g} for feature {number}, expected more than 0. "
+                "Give it a larger eps, or leave the feature out"
+            )
+        scale = 1.0 / np.sqrt(variance)
+        if batch_norm.weight is None:
+            return scale, -mean * scale
+        scale = scale * self._numbers(batch_norm, "weight")
+        return scale, self._numbers(batch_norm, "bias") - mean * scale
+
+    def _check_folded(self, W: Array, b: Array) -> None:
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise self._refusal(
+                f"gives, folded with its neighbour, weights too large for {W.dtype}. "
+                "Give the BatchNorm1d a larger eps, or convert network.double()"
+            )
 
     def _read_activation(self, module: Any) -> None:
         try:
@@ -441,7 +489,7 @@ class _SequentialReader:
             raise self._refusal("has no Linear right before it. Put one there")
         slopes = None
         if activation.has_slopes:
-            slopes = _array(module.weight)
+            slopes = self._numbers(module, "weight")
             if len(slopes) == 1:
                 slopes = np.full(last.n_units, slopes[0])
         self._layers[-1] = Layer(last.W, last.b, activation, None, slopes)
@@ -453,19 +501,19 @@ class _SequentialReader:
                 "BatchNorm1d as many as Linear"
             )
 
+    def _numbers(self, module: Any, name: str) -> Array:
+        array = _array(getattr(module, name))
+        bad = array[~np.isfinite(array)]
+        if len(bad):
+            raise self._refusal(
+                f"has {len(bad)} of {array.size} values in its {name} that are not "
+                f"finite, the first is {bad[0]}. Give finite numbers; such a network "
+                "predicts nothing"
+            )
+        return array
+
     def _refusal(self, why: str) -> ParameterError:
-        return ParameterError(f"{self._place} cannot be converted: it {why}.")
-
-
-def _scale_and_shift(batch_norm: Any) -> tuple[Array, Array]:
-    """Return g and c of the map x g + c that a batch normalisation is, in float64."""
-    mean = _array(batch_norm.running_mean).astype(np.float64)
-    variance = _array(batch_norm.running_var).astype(np.float64)
-    scale = 1.0 / np.sqrt(variance + batch_norm.eps)
-    if batch_norm.weight is None:
-        return scale, -mean * scale
-    scale = scale * _array(batch_norm.weight)
-    return scale, _array(batch_norm.bias) - mean * scale
+        return _refusal(self._place, why)
 
 
 def _array(tensor: Any) -> Array:

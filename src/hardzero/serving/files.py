@@ -8,6 +8,7 @@ file with an altered byte is refused, unless it still spells the same values, su
 JSON with another space. Version 1 of the format had no kind: all were classifiers.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +35,13 @@ from hardzero.serving.tensors import (
 )
 from hardzero.stack import Architecture, RectifierStack
 
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
 __all__ = ["ModelFile", "load", "read_model_file", "save"]
 
 _FORMAT: Final = "hardzero.model"
+_CHECKPOINT: Final = "hardzero.checkpoint"
 _VERSION: Final = 2
 _ENTRY: Final = "hardzero"
 _KEYS_1: Final = frozenset(
@@ -69,7 +74,9 @@ class ModelFile:
     written_by: Mapping[str, str]
 
 
-def save(model: StackModel | FittedEstimator, path: str | os.PathLike[str]) -> None:
+def save(
+    model: "StackModel | FittedEstimator | Pipeline", path: str | os.PathLike[str]
+) -> None:
     """Write a model to a file, in one step: never half a file, even if killed.
 
     If the process is killed, or the machine stops, while it writes, a temporary file
@@ -77,19 +84,25 @@ def save(model: StackModel | FittedEstimator, path: str | os.PathLike[str]) -> N
 
     Parameters
     ----------
-    model : StackModel or fitted estimator
-        What to save.
+    model : StackModel, fitted estimator or pipeline
+        What to save; a pipeline of scalers and an estimator as `StackModel.of` takes
+        it, so that the saved model takes rows that are not scaled.
     path : path
         File to write; one that is there already is replaced.
 
     Raises
     ------
     ParameterError
-        If the model is not a fitted estimator, or its labels and names are longer than
-        `load` accepts.
+        If the model is not a fitted estimator, a step of a pipeline is no scaler, or
+        labels and names are longer than `load` accepts.
     OSError
         If the file cannot be written.
     """
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, "cannot save there: there is no such folder", str(folder)
+        )
     if not isinstance(model, StackModel):
         model = StackModel.of(model)
     arrays = model.stack.arrays()
@@ -130,8 +143,8 @@ def load(path: str | os.PathLike[str]) -> StackModel:
     Raises
     ------
     DataError
-        If the file is missing, is not a model file, is cut off, or was altered; the
-        message says which.
+        If the file is missing, is not a model file but perhaps a checkpoint, is cut
+        off, or was altered; the message says which.
     """
     return read_model_file(path).model
 
@@ -156,7 +169,7 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
     """
     path = Path(path)
     try:
-        with open_tensors(path) as tensors:
+        with open_tensors(path, _refuse_checkpoint) as tensors:
             description = _describe(tensors.metadata.get(_ENTRY))
             architecture = Architecture.from_json(
                 json.dumps(description["architecture"])
@@ -173,6 +186,12 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
         return ModelFile(
             model, description["version"], _read_versions(description["versions"])
         )
+    except _CheckpointError as error:
+        raise DataError(
+            f"{path} is a checkpoint of training, not a model. To go on from it, fit "
+            "with the data and settings that it was written with and with this file as "
+            "checkpoint (hardzero fit --checkpoint), then save the estimator."
+        ) from error
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {error.strerror or error}. "
@@ -183,6 +202,16 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
             f"{path} is not a sound model file: {_reason(error)}. Give a file that "
             "hardzero wrote; if it is one, it was damaged: save it again."
         ) from error
+
+
+class _CheckpointError(DataError):
+    """The file is a sound file of hardzero, but no model."""
+
+
+def _refuse_checkpoint(metadata: Mapping[str, str]) -> None:
+    description = parse_json(metadata.get(_ENTRY, "null"), "its metadata")
+    if isinstance(description, dict) and description.get("format") == _CHECKPOINT:
+        raise _CheckpointError("it is a checkpoint")
 
 
 def _spell_classes(classes: npt.NDArray[Any] | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,11 @@ import scipy.sparse as sp
 
 from hardzero.engine.forward import ForwardPass
 from hardzero.errors import DataError, ParameterError
+from hardzero.serving.folding import fold_scaling, read_pipeline
 from hardzero.stack import RectifierStack, apply_link
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 LABEL_TYPES: Final = frozenset(
     [
@@ -97,7 +101,7 @@ class StackModel:
         self._check()
 
     @classmethod
-    def of(cls, estimator: FittedEstimator) -> "StackModel":
+    def of(cls, estimator: "FittedEstimator | Pipeline") -> "StackModel":
         """Take over the network and the names of a fitted estimator.
 
         Parameters
@@ -105,30 +109,44 @@ class StackModel:
         estimator : object
             Has ``stack_``, ``classes_`` unless it is a plain regressor, and perhaps
             ``feature_names_in_``. A regressor with classes predicts ratings, another
-            estimator with the output link "sigmoid" several labels at once.
+            estimator with the output link "sigmoid" several labels at once. Or a
+            pipeline of scikit-learn with such an estimator behind scalers
+            (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler): they become
+            part of the first layer, in float64, so that the model takes rows that are
+            not scaled.
 
         Returns
         -------
         StackModel
-            With the same predictions.
+            With the same predictions; those of a pipeline up to rounding.
 
         Raises
         ------
         ParameterError
-            If the estimator is not fitted.
+            If the estimator is not fitted, or a step of a pipeline is no such scaler.
+        DataError
+            If the scale of a column is too small for float64.
         """
         from sklearn.base import is_regressor  # 0.5 s to import, and not to predict
+        from sklearn.pipeline import Pipeline
 
+        names = getattr(estimator, "feature_names_in_", None)
+        scalings: list[tuple[Array, Array]] = []
+        if isinstance(estimator, Pipeline):
+            scalings, estimator = read_pipeline(estimator)
         if not isinstance(estimator, FittedEstimator):
             raise ParameterError(
                 f"{type(estimator).__name__} has no stack_, expected a fitted "
-                "estimator of hardzero. Call fit first."
+                "estimator of hardzero, or a pipeline of scalers and one. Call fit "
+                "first, or take the estimator out of what holds it."
             )
+        stack = estimator.stack_
+        for shift, scale in reversed(scalings):
+            stack = fold_scaling(stack, shift, scale)
         classes = getattr(estimator, "classes_", None)
-        names = getattr(estimator, "feature_names_in_", None)
         is_rating = classes is not None and is_regressor(estimator)
         return cls(
-            estimator.stack_,
+            stack,
             classes,
             None if names is None else tuple(map(str, names)),
             "rating" if is_rating else None,
@@ -191,6 +209,79 @@ class StackModel:
             named column, or is so large that the outputs are not finite.
         """
         return self.decide(self.outputs(X, n_threads=n_threads))
+
+    def transform(self, X: Any, layer: int = -1, *, n_threads: int = 1) -> Array:
+        """Return the activations of a hidden layer, signs applied.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            As for `predict_proba`.
+        layer : int, default=-1
+            Number of the hidden layer, counted from 0, or from the last one backwards
+            as -1, -2, ...
+        n_threads : int, default=1
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_units)
+            Activations, of the dtype of the stack.
+
+        Raises
+        ------
+        DataError
+            As for `predict`.
+        ParameterError
+            If there is no such layer.
+        """
+        n_hidden = len(self.stack.layers) - 1
+        is_whole = isinstance(layer, int | np.integer)
+        if not (is_whole and -n_hidden <= layer < n_hidden):
+            raise ParameterError(
+                f"layer={layer!r} was given to transform, but the network has "
+                f"{n_hidden} hidden layers, expected the number of one, counted from 0 "
+                "or, backwards, from -1. Give such a number."
+            )
+        rows = _check_rows(X, self.stack, self.feature_names)
+        number = int(layer) % n_hidden + 1
+        return self._forward(self.stack, rows, n_layers=number, n_threads=n_threads)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_threads: int = 1
+    ) -> float:
+        """Say how good the predictions are, by the measure of the estimators.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+            As for `predict_proba`.
+        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
+            What should be predicted.
+        sample_weight : array_like of shape (n_samples,), optional
+            Weights of the rows.
+        n_threads : int, default=1
+            Number of threads.
+
+        Returns
+        -------
+        float
+            Share of rows whose label is right (classifier), or all of whose labels are
+            (multilabel); R² (rating, regressor), the mean over the outputs.
+
+        Raises
+        ------
+        DataError
+            As for `predict`.
+        ValueError
+            If scikit-learn's measures do not accept `y` or the weights.
+        """
+        from sklearn.metrics import accuracy_score, r2_score
+
+        is_number = self.kind in ("rating", "regressor")
+        measure = r2_score if is_number else accuracy_score
+        predicted = self.predict(X, n_threads=n_threads)
+        return float(measure(y, predicted, sample_weight=sample_weight))
 
     def outputs(self, X: Any, *, n_threads: int = 1) -> Array:
         """Compute the outputs of the last layer, from which all predictions follow.

@@ -15,7 +15,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -110,13 +110,17 @@ class TensorFile:
 
 
 @contextmanager
-def open_tensors(path: Path) -> Iterator[TensorFile]:
+def open_tensors(
+    path: Path, check_metadata: Callable[[Mapping[str, str]], None] = lambda _: None
+) -> Iterator[TensorFile]:
     """Open a safetensors file and check its header.
 
     Parameters
     ----------
     path : Path
         An ordinary file; a symbolic link to one is followed.
+    check_metadata : callable, optional
+        Is given the metadata before the arrays are looked at, and may raise.
 
     Yields
     ------
@@ -137,7 +141,8 @@ def open_tensors(path: Path) -> Iterator[TensorFile]:
             raise DataError("it is no ordinary file but a device, a pipe or a socket")
         n_header = 8 + _header_size(stream, status.st_size)
         header = _parse_header(_read(stream, n_header - 8))
-        metadata = _check_metadata(header.pop(_METADATA, {}))
+        metadata = _read_metadata(header.pop(_METADATA, {}))
+        check_metadata(metadata)
         places = {name: _check_place(name, entry) for name, entry in header.items()}
         _check_gaps(places.values(), status.st_size - n_header)
         yield TensorFile(metadata, places, status.st_size, stream, n_header)
@@ -192,10 +197,15 @@ def _header_size(stream: IO[bytes], n_bytes: int) -> int:
     """Read the size that the first 8 bytes claim, and check it against the file's."""
     start = stream.read(8)
     n_header = int.from_bytes(start, "little")
-    if n_header > min(n_bytes - 8, LARGEST_HEADER) or len(start) < 8:
+    if n_header > LARGEST_HEADER or len(start) < 8:
         raise DataError(
-            f"its header claims {n_header:,} bytes, but the file has {n_bytes:,} and a "
-            f"header at most {LARGEST_HEADER:,}"
+            "it is not a safetensors file, which starts with the size of its header, "
+            f"at most {LARGEST_HEADER:,}, in 8 bytes"
+        )
+    if n_header > n_bytes - 8:
+        raise DataError(
+            f"it is cut off or not a safetensors file: its header claims {n_header:,} "
+            f"bytes, but the file has {n_bytes:,}"
         )
     return n_header
 
@@ -226,7 +236,7 @@ def _parse_header(content: bytearray) -> dict[str, Any]:
     return header
 
 
-def _check_metadata(metadata: Any) -> dict[str, str]:
+def _read_metadata(metadata: Any) -> dict[str, str]:
     is_sound = isinstance(metadata, dict) and all(
         isinstance(value, str) for value in metadata.values()
     )

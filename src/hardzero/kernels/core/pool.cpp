@@ -128,25 +128,23 @@ class Pool {
 std::atomic<Pool*> the_pool{nullptr};
 
 // A forked child has none of its parent's threads: it starts with a pool of its own.
-void forget_pool() { the_pool.store(new Pool); }
+void begin_pool() { the_pool.store(new Pool); }  // never destroyed: its threads end with the process
 
-Pool& pool() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    the_pool.store(new Pool);  // never destroyed: its threads end with the process
+// Made when the library is loaded, not on first use: a child forked in that moment would wait for its end for ever.
+[[maybe_unused]] const bool is_ready = [] {
+  begin_pool();
 #if !defined(_WIN32)
-    pthread_atfork(nullptr, nullptr, forget_pool);
+  pthread_atfork(nullptr, nullptr, begin_pool);
 #endif
-  });
-  return *the_pool.load();
-}
+  return true;
+}();
 
 }  // namespace
 
 void run_chunks(int n_threads, int n_chunks, Chunk chunk, void* context) {
   if (n_threads > kMostThreads) n_threads = kMostThreads;
   if (n_threads > 1 && n_chunks > 1) {
-    pool().run(n_threads, n_chunks, chunk, context);
+    the_pool.load()->run(n_threads, n_chunks, chunk, context);
   } else {
     for (int i = 0; i < n_chunks; ++i) chunk(context, i, 0);
   }
