@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from hardzero.errors import DataError
-from hardzero.kernels.network import Matrix, check_structure
+from hardzero.kernels.network import Matrix, canonical, check_structure
 
 __all__ = ["check_mask", "holds_times", "read_rows", "read_table"]
 
@@ -80,7 +80,7 @@ def read_table(
             "kind."
         )
     X, y = _validate(estimator, X, y, dtype=dtype, reset=reset, **options)
-    return _canonical(X), y.toarray() if sp.issparse(y) else y
+    return canonical(X), y.toarray() if sp.issparse(y) else y
 
 
 def check_mask(values: Any, name: str) -> None:
@@ -182,7 +182,7 @@ def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
         and np.isfinite(X).all()
     ):
         return X  # exactly what the checks below would return, in a tenth of the time
-    return _canonical(_validate(estimator, X, reset=False, dtype=dtype))
+    return canonical(_validate(estimator, X, reset=False, dtype=dtype))
 
 
 def _validate(estimator: BaseEstimator, X: Any, *y: Any, **options: Any) -> Any:
@@ -235,10 +235,3 @@ def _is_float64_frame(X: Any) -> bool:
     if is_pandas or not hasattr(X, "columns"):
         return False
     return bool(np.asarray(X[:1]).dtype == np.float64)
-
-
-def _canonical(X: Matrix) -> Matrix:
-    if sp.issparse(X) and not X.has_canonical_format:
-        X = X.copy()  # it may be the user's
-        X.sum_duplicates()
-    return X

@@ -37,6 +37,7 @@ from hardzero.threads import MAX_THREADS
 __all__ = [
     "Network",
     "TrainingSet",
+    "canonical",
     "check_delta",
     "check_inputs",
     "check_options",
@@ -532,6 +533,25 @@ def check_inputs(stack: RectifierStack, X: Matrix) -> None:
             "X is a CSR matrix with unsorted or duplicate entries, expected sorted "
             "and unique ones. Call X.sum_duplicates() first."
         )
+
+
+def canonical(X: Matrix) -> Matrix:
+    """Return rows with sorted and unique entries, as `Network.bind` wants them.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_columns)
+        Rows. They are not changed.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n_rows, n_columns)
+        The same object, or a copy of a CSR matrix that was not canonical.
+    """
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()  # it may be the user's
+        X.sum_duplicates()
+    return X
 
 
 def check_structure(X: Any) -> None:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from hardzero.engine.forward import ForwardPass
 from hardzero.errors import DataError, ParameterError
+from hardzero.kernels.network import canonical
 from hardzero.serving.folding import fold_scaling, read_pipeline
 from hardzero.stack import RectifierStack, apply_link
 
@@ -482,7 +483,7 @@ def _check_rows(X: Any, stack: RectifierStack, names: tuple[str, ...] | None) ->
         )
     try:
         with np.errstate(over="ignore"):  # what is too large is refused below
-            rows = _canonical(X, stack.dtype)
+            rows = _rows_in(X, stack.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"X has values that are not numbers ({error}). Encode words as numbers, "
@@ -544,11 +545,7 @@ def _to_array(X: Any) -> Array:
     return array
 
 
-def _canonical(X: Any, dtype: np.dtype[Any]) -> Any:
+def _rows_in(X: Any, dtype: np.dtype[Any]) -> Any:
     if not sp.issparse(X):
         return np.ascontiguousarray(X, dtype=dtype)
-    rows = sp.csr_array(X, dtype=dtype)
-    if not rows.has_canonical_format:
-        rows = rows.copy()  # it may be the user's
-        rows.sum_duplicates()
-    return rows
+    return canonical(sp.csr_array(X, dtype=dtype))
