@@ -197,13 +197,15 @@ def test_training_agrees_with_pytorch():
     options = StepOptions(batch_norm=True, clip_norm=0.3)
     network = SparseNetwork(stack, Adam(0.01), options=options)
     network.bind(X, y)
-    for rows in np.arange(40).reshape(4, 10):
+    for t, rows in enumerate(np.arange(40).reshape(4, 10), 1):
         scores = model(torch.tensor(X[rows]))
         loss = torch.nn.functional.cross_entropy(scores, torch.tensor(y[rows]))
         optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
         assert norm > 0.3
+        # PyTorch adds epsilon after the correction.
+        optimizer.param_groups[0]["eps"] = 1e-8 / np.sqrt(1 - 0.999**t)
         optimizer.step()
         assert network.step(rows) == pytest.approx(loss.item())
     model.train()

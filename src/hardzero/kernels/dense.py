@@ -590,8 +590,8 @@ class _Parameter:
             v *= rule.beta2
             add(g, v, a=1.0 - rule.beta2)
             np.sqrt(v, out=g)
-            g *= 1.0 / root
             g += rule.epsilon
+            g *= 1.0 / root
             np.divide(m, g, out=g)
             add(g, w, a=-rate)
 

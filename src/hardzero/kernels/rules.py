@@ -1,4 +1,4 @@
-"""Update rules: how a gradient g moves a parameter w, in PyTorch's conventions.
+"""Update rules: how a gradient g moves a parameter w.
 
 ==================  ====================================================================
 rule                one step, from m = v = 0 before step t = 1
@@ -9,8 +9,11 @@ momentum            m <- momentum m + g;  w <- w - learning_rate m
 Nesterov momentum   m <- momentum m + g;  w <- w - learning_rate (g + momentum m)
 Adam                m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
                     w <- w - learning_rate (m / (1 - beta1^t))
-                    / (sqrt(v / (1 - beta2^t)) + epsilon)
+                    / ((sqrt(v) + epsilon) / sqrt(1 - beta2^t))
 ==================  ====================================================================
+
+Adam's epsilon stands where scikit-learn and Keras have it, inside the correction; as
+PyTorch has it, outside, it is epsilon / sqrt(1 - beta2^t) here.
 
 A rule holds settings only; m, v and t belong to the network that uses it.
 """
@@ -100,7 +103,8 @@ class Adam:
 
     References
     ----------
-    .. [1] Kingma & Ba, "Adam: A method for stochastic optimization", 2015, algorithm 1.
+    .. [1] Kingma & Ba, "Adam: A method for stochastic optimization", 2015, the more
+       efficient order at the end of section 2 ("epsilon hat").
 
     Examples
     --------

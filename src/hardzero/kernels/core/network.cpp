@@ -164,7 +164,7 @@ struct MomentUpdate {
         const T gi = g[i] + l2 * w[i];
         m[i] = beta1 * m[i] + (1 - beta1) * gi;
         v[i] = beta2 * v[i] + (1 - beta2) * gi * gi;
-        w[i] -= rate * m[i] / (std::sqrt(v[i]) * correction + epsilon);
+        w[i] -= rate * m[i] / ((std::sqrt(v[i]) + epsilon) * correction);
       }
     } else {
       const bool nesterov = rule.kind == kNesterov;
