@@ -17,8 +17,8 @@ SOURCES := $(shell find src -type f ! -path '*/__pycache__/*') \
 help: ## this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/installed ## train rectifier, tanh and softplus networks on handwritten digits
-	$(BIN)/hardzero compare --data digits --picture digits.svg
+demo: $(VENV)/installed ## rectifier, tanh and softplus on handwritten digits, with and without pre-training
+	$(BIN)/hardzero compare --labels 100 --pretraining --picture digits.svg
 
 test: $(VENV)/test-ready $(VENV)/installed ## the tests, on the installed package
 	$(BIN)/pytest $(PYTEST_ARGS)

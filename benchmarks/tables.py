@@ -4,7 +4,10 @@ A table stands between the lines ``<!-- table:NAME -->`` and ``<!-- /table -->``
 script rewrites what is between them, so no number is typed by hand. Names:
 
 * ``training_step:TASK`` and ``inference:TASK``, with ``:N`` for N threads;
-* ``never_lose`` (``:N``), ``memory``, ``mnist``, ``wide_sparse``;
+* ``never_lose`` (``:N``), ``memory``, ``mnist``, ``wide_sparse``, ``dropout``;
+* ``pretraining_step:kernels``, ``pretraining_step:step``;
+* ``reconstruction_sampling``;
+* ``sparsity_curve``, ``sparsity_curve:verdict`` (sentences);
 * ``tabular`` (scores), ``tabular:seconds``, ``tabular:verdict`` (sentences);
 * ``machine:SCRIPT``, one sentence on where a result was taken.
 """
@@ -20,8 +23,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import dropout
 import machine
 import mnist
+import pretraining_step
+import sparsity_curve
 import tabular
 from racing import RESULTS, record_ratio, spread
 
@@ -247,6 +253,93 @@ def wide_sparse_table(script: str) -> str:
     return _markdown(header, rows)
 
 
+def dropout_table(script: str) -> str:
+    """How long a step takes without and with dropout, by hardzero and by PyTorch."""
+    rows = []
+    for record in _read(script)["records"]:
+        if record["mode"] != "own":
+            continue
+        found = {contender["name"]: contender for contender in record["contenders"]}
+        network = dropout.NETWORKS[record["task"]]
+        zeros = f"{100 * record['about']['zeros']:.0f} %"
+        cells = [*_dropout_cells(found, "hardzero"), *_dropout_cells(found, "PyTorch")]
+        ours, theirs = (
+            found[f"{library} with dropout"].get("ratio_cpu")
+            for library in ("hardzero", "PyTorch")
+        )
+        cells.append(_times(theirs["median"] / ours["median"]) if theirs else "")
+        rows.append([network, zeros, str(record["batch"]), *cells])
+    header = ["ms a step", "zeros", "batch", "hardzero", "with dropout", "PyTorch"]
+    return _markdown([*header, "with dropout", "both with dropout"], rows)
+
+
+def pretraining_step_table(script: str, part: str) -> str:
+    """One row a contender, one column a case, then the limits beside the fastest."""
+    records = _read(script)["records"]
+    shown = [r for r in records if r["part"] == part and r["n_threads"] == 1]
+    header = ["ms a call"]
+    footer = [["limit beside the fastest other"], ["reached"]]
+    cells: dict[str, list[str]] = {name: [] for name in pretraining_step.CONTENDERS}
+    for record in shown:
+        network, about = pretraining_step.NETWORKS[record["task"]], record["about"]
+        zeros = f"{100 * (1 - about['hidden_nonzero']):.0f} %"
+        header.append(f"{network}: {zeros}, {record['batch']}")
+        found = {contender["name"]: contender for contender in record["contenders"]}
+        for name, row in cells.items():
+            row.append(_race_cell(found.get(name, {}), {}, "cpu_ms"))
+        others = [other for other in found.values() if "reached" in other]
+        fastest = min(others, key=lambda other: other["ratio_cpu"]["median"])
+        footer[0].append(_times(fastest["limit"]))
+        footer[1].append(f"{100 * fastest['reached']:.0f} %")
+    rows = [[name, *row] for name, row in cells.items() if any(row)]
+    if part == "step":
+        label = "hardzero outside of its kernels"
+        shares = [record["outside_kernels"] for record in shown]
+    else:
+        label = "units active in a batch"
+        shares = [r["about"]["batch_units"][str(r["batch"])] for r in shown]
+    footer.append([label, *(f"{100 * share:.0f} %" for share in shares)])
+    return _markdown(header, rows + footer)
+
+
+def reconstruction_sampling_table(script: str) -> str:
+    """CPU seconds of an epoch, peak memory and loss afterwards, sampled and exact."""
+    found: dict[str, list[Record]] = {}
+    for record in _read(script)["records"]:
+        if record["absent"] is None:
+            found.setdefault(record["contender"], []).append(record)
+    seconds = {
+        name: statistics.median(s for run in runs for s in run["epoch_cpu_seconds"])
+        for name, runs in found.items()
+    }
+    best = min(value for name, value in seconds.items() if name.startswith("exact"))
+    rows = []
+    for name, runs in found.items():
+        is_exact = name.startswith("exact")
+        rows.append(
+            [
+                name,
+                _three_digits(seconds[name]) + (" (scaled)" if is_exact else ""),
+                "" if is_exact else f"{best / seconds[name]:.1f}x less",
+                f"{max(run['peak_mib'] for run in runs):.0f} MiB",
+                "" if is_exact else _three_digits(runs[0]["test_loss"][-1]),
+            ]
+        )
+    header = ["decoding", "CPU seconds an epoch", "than exact", "peak", "loss after 2"]
+    return _markdown(header, rows)
+
+
+def sparsity_curve_table(script: str, detail: str = "errors") -> str:
+    """Zeros and test error by L1 coefficient and learning rate, or what they show."""
+    details = {"errors": _curve_errors, "verdict": _curve_verdict}
+    if detail not in details:
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: {', '.join(details)}."
+        )
+    records = _read(script)["records"]
+    return details[detail]([r for r in records if r["absent"] is None])
+
+
 def machine_sentence(_: str, script: str) -> str:
     """Processor, cores, versions, commit and date of a result."""
     content = _read(script)
@@ -271,6 +364,10 @@ TABLES: dict[str, Callable[..., str]] = {
     "mnist": mnist_table,
     "tabular": tabular_table,
     "wide_sparse": wide_sparse_table,
+    "dropout": dropout_table,
+    "pretraining_step": pretraining_step_table,
+    "reconstruction_sampling": reconstruction_sampling_table,
+    "sparsity_curve": sparsity_curve_table,
     "machine": machine_sentence,
 }
 
@@ -285,6 +382,76 @@ def _race_cell(own: Record, shared: Record, clock: str) -> str:
     if found[0] == 1:  # the base itself
         return time
     return f"{time} ({'; '.join(ratios)})" if ratios else time
+
+
+def _dropout_cells(found: dict[str, Record], library: str) -> list[str]:
+    """``5.46`` and ``4.08 (0.75x)``: without dropout, with it, and the ratio."""
+    pair = found[library], found[f"{library} with dropout"]
+    if any("cpu_ms" not in record for record in pair):
+        return ["", ""]
+    times = [_three_digits(record["cpu_ms"]["median"]) for record in pair]
+    ratios = [record["ratio_cpu"]["median"] for record in pair]
+    return [times[0], f"{times[1]} ({ratios[1] / ratios[0]:.2f}x)"]
+
+
+def _curve_errors(records: list[Record]) -> str:
+    """One row a coefficient: for each rate zeros and error, mean and deviation."""
+    rates = sorted({record["learning_rate"] for record in records})
+    curves = [sparsity_curve.by_coefficient(records, rate) for rate in rates]
+    rows = []
+    for l1 in sorted(set().union(*curves)):
+        row = [f"{l1:g}"]
+        for curve in curves:
+            runs = curve.get(l1, [])
+            row += [_mean_percent(runs, key) for key in ("zeros", "test_error")]
+        rows.append(row)
+    header = ["L1"]
+    for rate in rates:
+        header += [f"zeros, rate {rate:g}", "test error"]
+    return _markdown(header, rows)
+
+
+def _curve_verdict(records: list[Record]) -> str:
+    """One sentence a rate: the mean errors below, in and above the paper's band."""
+    alive = [r for r in records if r["test_error"] <= sparsity_curve.HIGHEST_DRAWN]
+    low, high = sparsity_curve.PAPER_BAND
+    bands = {
+        f"below {low:.0%} zeros": (0, low),
+        f"from {low:.0%} to {high:.0%}": (low, high),
+        "above": (high, 1),
+    }
+    lines = []
+    for rate in sorted({record["learning_rate"] for record in alive}):
+        curve = sparsity_curve.by_coefficient(alive, rate)
+        zeros = {l1: _mean(runs, "zeros") for l1, runs in curve.items()}
+        errors = {l1: _mean(runs, "test_error") for l1, runs in curve.items()}
+        parts = []
+        for words, (start, end) in bands.items():
+            inside = [errors[l1] for l1 in curve if start <= zeros[l1] < end]
+            if inside:
+                parts.append(f"{min(inside):.2%} to {max(inside):.2%} {words}")
+        best = min(errors, key=lambda l1: errors[l1])
+        lines.append(
+            f"* First learning rate {rate:g}: mean test errors are {'; '.join(parts)}. "
+            f"The lowest is that of L1 {best:g}, at {zeros[best]:.0%} zeros."
+        )
+    n_dead = len(records) - len(alive)
+    lines.append(
+        f"* {n_dead} of {len(records)} networks died and are not in the means."
+    )
+    return "\n".join(lines).replace("%", " %")
+
+
+def _mean(runs: list[Record], key: str) -> float:
+    return statistics.mean(run[key] for run in runs)
+
+
+def _mean_percent(runs: list[Record], key: str) -> str:
+    if not runs:
+        return ""
+    values = [100 * run[key] for run in runs]
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.2f} ± {deviation:.2f} %"
 
 
 def _tabular_scores(found: dict[str, dict[str, Record]]) -> str:

@@ -7,6 +7,7 @@ A task is built once, by ``python tasks.py NAME``, and kept under ``.cache/``:
   paper's figure), ``image-plain``: the same without a penalty;
 * ``text-50`` and ``text-83``: 5000-5000-5000-5000-5 on a bag of words, at its natural
   half of zeros after He initialisation, or with biases set so that 83 % are zero;
+* ``text1000-50``: as ``text-50``, with hidden layers of 1000;
 * ``layers-D``: 1000-1000-1000-1000-10 with D % of the inputs and hidden units active.
 
 Without MNIST (see ``HARDZERO_DATA`` in the README) the image tasks fall back on the
@@ -36,6 +37,7 @@ VERSION = 1  # raise it when a recipe below changes, so that caches are rebuilt
 
 IMAGE_SIZES = (784, 1000, 1000, 1000, 10)
 TEXT_SIZES = (5000, 5000, 5000, 5000, 5)
+NARROW_TEXT_SIZES = (5000, 1000, 1000, 1000, 5)
 LAYER_SIZES = (1000, 1000, 1000, 1000, 10)
 
 PAPER_ZEROS = 0.83  # Glorot, Bordes & Bengio 2011, table 1: 83.4 % on MNIST
@@ -259,12 +261,15 @@ def build(name: str) -> Task:
     if name in ("image-l1", "image-plain"):
         return _image(name, zeros=PAPER_ZEROS if detail == "l1" else None)
     if kind == "text" and detail in ("50", "83"):
-        return _text(name, active=None if detail == "50" else 1 - PAPER_ZEROS)
+        active = None if detail == "50" else 1 - PAPER_ZEROS
+        return _text(name, TEXT_SIZES, active)
+    if name == "text1000-50":
+        return _text(name, NARROW_TEXT_SIZES, active=None)
     if kind == "layers" and detail.isdecimal() and 1 <= int(detail) <= 100:
         return _layers(name, active=int(detail) / 100)
     raise ValueError(
         f"No task is called {name!r}. Tasks: image-l1, image-plain, text-50, text-83, "
-        "layers-1 to layers-100."
+        "text1000-50, layers-1 to layers-100."
     )
 
 
@@ -360,10 +365,10 @@ def _enlarged_digits() -> tuple[Floats, NDArray[np.int64]]:
     return X.astype(np.float32), y.astype(np.int64)
 
 
-def _text(name: str, active: float | None) -> Task:
+def _text(name: str, sizes: tuple[int, ...], active: float | None) -> Task:
     """Documents of about 30 distinct words by Zipf's law; a linear teacher labels."""
     rng = np.random.default_rng(0)
-    n_documents, n_words, n_distinct = 2000, TEXT_SIZES[0], 30
+    n_documents, n_words, n_distinct = 2000, sizes[0], 30
     frequency = 1 / (np.arange(n_words) + 10.0)
     lengths = np.maximum(rng.poisson(1.25 * n_distinct, n_documents), 3)
     words = rng.choice(n_words, lengths.sum(), p=frequency / frequency.sum())
@@ -374,11 +379,11 @@ def _text(name: str, active: float | None) -> Task:
     counts.data[:] = 1  # presence, not count
     counts.sort_indices()
     scores = counts @ rng.normal(size=n_words)
-    cuts = np.quantile(scores, np.arange(1, TEXT_SIZES[-1]) / TEXT_SIZES[-1])
+    cuts = np.quantile(scores, np.arange(1, sizes[-1]) / sizes[-1])
     y = np.searchsorted(cuts, scores).astype(np.int64)
     weights, biases = [], []
-    fans = (n_distinct, *TEXT_SIZES[1:-1])
-    for fan, n_inputs, n_units in zip(fans, TEXT_SIZES, TEXT_SIZES[1:], strict=False):
+    fans = (n_distinct, *sizes[1:-1])
+    for fan, n_inputs, n_units in zip(fans, sizes, sizes[1:], strict=False):
         W = rng.standard_normal((n_inputs, n_units), np.float32)
         weights.append(W * np.float32(np.sqrt(2 / fan)))
         biases.append(np.zeros(n_units, np.float32))

@@ -280,12 +280,19 @@ def check(case: Case, ready: Ready) -> dict[str, Any]:
         ``share_of_rounding``, the same over the norm that rounding can reach;
         ``agrees``, whether the difference is explained (see `TOLERANCE`).
     """
+    return agreement(case, ready, _expected(case))
+
+
+def agreement(
+    case: Case, ready: Ready, expected: list[NDArray[np.float64]]
+) -> dict[str, Any]:
+    """Take the check steps and compare the parameters with those `expected`."""
     for i in case.checks:
         ready.run(i)
     found = ready.result()
     start = case.task.weights + case.task.biases
     difference = update = size = largest_difference = largest_update = 0.0
-    for ours, right, before in zip(found, _expected(case), start, strict=True):
+    for ours, right, before in zip(found, expected, start, strict=True):
         gap = np.abs(ours - right).ravel()
         moved = np.abs(right - before).ravel()
         difference += float(gap @ gap)

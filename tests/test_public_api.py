@@ -11,7 +11,9 @@ import hardzero
 PUBLIC = [
     "DataError",
     "DeadUnitWarning",
+    "DenoisingAutoencoder",
     "DivergenceError",
+    "ErrorComparison",
     "FitHistory",
     "HardzeroError",
     "Layer",
@@ -22,6 +24,7 @@ PUBLIC = [
     "RectifierStack",
     "StackModel",
     "activations",
+    "compare_errors",
     "datasets",
     "from_sklearn",
     "from_torch",

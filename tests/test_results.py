@@ -28,7 +28,7 @@ def _history(**changes):
 
 
 @st.composite
-def histories(draw):
+def histories(draw, *, is_pretrained=True):
     """Histories of any number of epochs and hidden layers."""
     n, n_layers = draw(st.integers(0, 4)), draw(st.integers(0, 3))
     finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -52,6 +52,9 @@ def histories(draw):
         stopped=draw(st.sampled_from(["max_epochs", "early_stopping", "interrupted"])),
         validation_loss=per_epoch(finite) if draw(st.booleans()) else (),
         validation_score=per_epoch(finite) if draw(st.booleans()) else (),
+        pretraining=draw(st.lists(histories(is_pretrained=False), max_size=2))
+        if is_pretrained
+        else (),
     )
 
 
@@ -98,11 +101,18 @@ def test_summary_has_the_score():
     )
 
 
-def test_json_of_version_1_is_read():
-    """Histories written before there were validation scores can still be read."""
+@pytest.mark.parametrize(
+    ("version", "unknown"),
+    [(2, ["pretraining"]), (1, ["pretraining", "validation_score"])],
+)
+def test_json_of_older_versions_is_read(version, unknown):
+    """Histories written before there was pre-training, or before there were validation
+    scores, can still be read.
+    """
     old = json.loads(_history().to_json())
-    del old["validation_score"]
-    assert FitHistory.from_json(json.dumps({**old, "version": 1})) == _history()
+    for name in unknown:
+        del old[name]
+    assert FitHistory.from_json(json.dumps({**old, "version": version})) == _history()
 
 
 def test_summary_without_validation_and_hidden_layers():
@@ -114,6 +124,31 @@ def test_summary_without_validation_and_hidden_layers():
         best_epoch=3,
     )
     assert repr(history).splitlines()[1] == "  best epoch 3: loss 0.5"
+
+
+def test_summary_with_pretraining():
+    """Each layer that was pre-trained has two lines of its own."""
+    first, second = _history(), _history(loss=(9.0, 8.0, 7.0))
+    lines = repr(_history(pretraining=[first, second])).splitlines()
+    assert lines[:2] == repr(_history()).splitlines()
+    assert lines[2] == (
+        "  pre-training of layer 1: FitHistory: 3 epochs in 4.5 s, stopped by "
+        "early_stopping"
+    )
+    assert lines[3].strip() == repr(first).splitlines()[1].strip()
+    assert lines[4].startswith("  pre-training of layer 2: FitHistory: 3 epochs")
+    assert "loss 8," in lines[5]
+    assert len(lines) == 6
+
+
+def test_pretraining_may_have_as_many_epochs_as_it_likes():
+    """Its lengths are its own; it may be given as dicts, as JSON has it."""
+    short = FitHistory((1.0,), (), ((0.5,),), ((0,),), (1.0,), (0.1,), 1, "max_epochs")
+    history = _history(pretraining=[dataclasses.asdict(short)])
+    assert history.pretraining == (short,)
+    assert history.n_epochs == 3
+    with pytest.raises(ParameterError, match="best_epoch is 7"):
+        _history(pretraining=[{**dataclasses.asdict(short), "best_epoch": 7}])
 
 
 def test_interrupted_before_the_first_epoch_ended():
@@ -161,7 +196,9 @@ def _edit(**changes):
         ("[]", "the history has list, expected an object with"),
         ("{}", r"the history has \[\], expected"),
         (_edit(more=1), "the history has .*'more'"),
-        (_edit(version=3), "does not have version 2"),
+        (_edit(version=4), "does not have version 3"),
+        (_edit(pretraining=3), "the history is malformed"),
+        (_edit(pretraining=[{"loss": []}]), "the history is malformed"),
         (_edit(format="x"), "does not have format 'hardzero.fit_history'"),
         (_edit(loss=3), "the history is malformed"),
         (_edit(loss=["a", "b", "c"]), "the history is malformed"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ParameterError,
     )
     from hardzero.estimators.classifier import RectifierClassifier
+    from hardzero.estimators.denoising import DenoisingAutoencoder
     from hardzero.estimators.rating import RatingRegressor
     from hardzero.estimators.recipes import glorot2011
     from hardzero.estimators.regressor import RectifierRegressor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hardzero.serving.convert import from_sklearn, from_torch, to_sklearn, to_torch
     from hardzero.serving.files import load, save
     from hardzero.serving.model import StackModel
+    from hardzero.significance import ErrorComparison, compare_errors
     from hardzero.stack import Layer, RectifierStack
 
 __version__ = "0.1.0"
@@ -30,7 +32,9 @@ __version__ = "0.1.0"
 __all__ = [
     "DataError",
     "DeadUnitWarning",
+    "DenoisingAutoencoder",
     "DivergenceError",
+    "ErrorComparison",
     "FitHistory",
     "HardzeroError",
     "Layer",
@@ -41,6 +45,7 @@ __all__ = [
     "RectifierStack",
     "StackModel",
     "activations",
+    "compare_errors",
     "datasets",
     "from_sklearn",
     "from_torch",
@@ -55,7 +60,9 @@ _MODULES = {"activations", "datasets"}
 _HOMES = {
     "DataError": "errors",
     "DeadUnitWarning": "errors",
+    "DenoisingAutoencoder": "estimators.denoising",
     "DivergenceError": "errors",
+    "ErrorComparison": "significance",
     "FitHistory": "results",
     "HardzeroError": "errors",
     "Layer": "stack",
@@ -65,6 +72,7 @@ _HOMES = {
     "RectifierRegressor": "estimators.regressor",
     "RectifierStack": "stack",
     "StackModel": "serving.model",
+    "compare_errors": "significance",
     "from_sklearn": "serving.convert",
     "from_torch": "serving.convert",
     "glorot2011": "estimators.recipes",

@@ -53,6 +53,9 @@ class FitHistory:
     validation_score : tuple of float
         Score of the validation rows after the epoch, the greater the better; empty if
         there was no score in one of the epochs.
+    pretraining : tuple of FitHistory
+        What happened before, while each hidden layer was pre-trained; empty without
+        pre-training. Their losses are those of the reconstruction.
 
     Raises
     ------
@@ -89,6 +92,7 @@ class FitHistory:
     stopped: Stopped
     validation_loss: tuple[float, ...] = ()
     validation_score: tuple[float, ...] = ()
+    pretraining: "tuple[FitHistory, ...]" = ()
 
     def __post_init__(self) -> None:
         """Make lists tuples, NumPy numbers Python's, and check."""
@@ -98,6 +102,7 @@ class FitHistory:
         convert(self, "sparsity", _rows(self.sparsity, float))
         convert(self, "dead_units", _rows(self.dead_units, int))
         convert(self, "best_epoch", int(self.best_epoch))
+        convert(self, "pretraining", tuple(map(_as_history, self.pretraining)))
         self._check()
 
     @property
@@ -127,8 +132,8 @@ class FitHistory:
         Returns
         -------
         FitHistory
-            Equal to the one that was written. JSON of version 1, which knew no
-            validation score, is read too.
+            Equal to the one that was written. JSON of versions 1, which knew no
+            validation score, and 2, which knew no pre-training, is read too.
 
         Raises
         ------
@@ -141,6 +146,8 @@ class FitHistory:
             raise DataError(f"the history is not JSON: {error}. {_REMEDY}") from error
         if isinstance(content, dict) and content.get("version") == 1:
             content = {"validation_score": [], **content, "version": 2}
+        if isinstance(content, dict) and content.get("version") == 2:
+            content = {"pretraining": [], **content, "version": 3}
         expected = {*_HEADER, *(field.name for field in fields(cls))}
         if not isinstance(content, dict) or content.keys() != expected:
             raise DataError(
@@ -159,7 +166,7 @@ class FitHistory:
             raise DataError(f"the history is malformed: {error} {_REMEDY}") from error
 
     def __repr__(self) -> str:
-        """Return a summary in two lines."""
+        """Return a summary in two lines, and two for each pre-trained layer."""
         n = self.n_epochs
         lines = [
             f"FitHistory: {n} epoch{'' if n == 1 else 's'} in {sum(self.seconds):.1f} s"
@@ -177,6 +184,8 @@ class FitHistory:
                 parts.append(f"sparsity {shares} %")
                 parts.append(f"dead units {' / '.join(map(str, self.dead_units[i]))}")
             lines.append(f"  best epoch {self.best_epoch}: {', '.join(parts)}")
+        for number, history in enumerate(self.pretraining, 1):
+            lines.append(f"  pre-training of layer {number}: {history!r}")
         return "\n".join(lines)
 
     def _check(self) -> None:
@@ -186,6 +195,7 @@ class FitHistory:
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), tuple)
         }
+        del lengths["pretraining"]
         for name in _OPTIONAL:
             if not getattr(self, name):
                 del lengths[name]
@@ -220,12 +230,16 @@ class FitHistory:
             _check_range("dead_units", counts, 0, math.inf)
 
 
-_HEADER: Final = {"format": "hardzero.fit_history", "version": 2}
+_HEADER: Final = {"format": "hardzero.fit_history", "version": 3}
 _REMEDY: Final = "Give the JSON that FitHistory.to_json wrote."
 
 
 def _rows(rows: Any, number: type) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(map(number, row)) for row in rows)
+
+
+def _as_history(given: Any) -> FitHistory:
+    return given if isinstance(given, FitHistory) else FitHistory(**given)
 
 
 def _keys(content: Any) -> Any:

@@ -1,9 +1,15 @@
 """``hardzero compare``: the table, the picture and the JSON."""
 
 import json
+import re
+import statistics
 import xml.etree.ElementTree as ET
 
 import pytest
+
+from hardzero.cli.compare import _TRAINING_ROWS
+from hardzero.cli.contest import ACTIVATIONS
+from hardzero.datasets import cifar10, digits, mnist
 
 QUICK = ("--hidden-sizes", "20,10", "--max-epochs", 2, "--threads", 1)
 
@@ -32,6 +38,88 @@ def test_one_seed_has_no_spread(run):
     ]
 
 
+def test_with_pre_training_and_without_side_by_side(run):
+    """Two lines per activation, both phases timed, and what changed, how surely."""
+    quick = (*QUICK, "--labels", 100, "--pretraining")
+    code, out, err = run("compare", *quick, "--seeds", 2)
+    assert (code, err) == (0, "")
+    assert "hidden layers 20-10, 100 labels, 2 epochs, 2 seeds" in out
+    lines = [line for line in out.splitlines() if line.startswith("│")]
+    firsts = [line.split("│")[1].strip() for line in lines]
+    assert firsts == [
+        *("rectifier", "pre-trained"),
+        *("tanh", "pre-trained"),
+        *("softplus", "pre-trained"),
+    ]
+    assert ["+" in line for line in lines] == [False, True] * 3  # seconds
+    words = " ".join(out.split())
+    assert "That changed the test error by so many points" in words
+    assert "p: paired bootstrap" in words
+    changes = out.splitlines()[-3:]
+    number = r"[+-]\d+\.\d\d"
+    for name, line in zip(("rectifier", "tanh", "softplus"), changes, strict=True):
+        assert re.fullmatch(
+            rf"  {name} +{number}  \({number} to {number}\)  p = [\d.e-]+", line
+        )
+    out = run("compare", *quick, "--seeds", 1)[1]
+    assert "p: exact McNemar" in " ".join(out.split())
+
+
+def test_change_has_the_sign_of_the_table(run, tmp_path):
+    """Fewer errors with pre-training are a change below 0, and a difference above 0
+    of model a, the one without, in the JSON.
+    """
+    path = tmp_path / "runs.json"
+    arguments = ("--pretraining", "--seeds", 2, "--json", path)
+    out = run("compare", *QUICK, *arguments)[1]
+    content = json.loads(path.read_text())
+    assert content["contest"]["pretraining"] is True
+    assert len(content["runs"]) == 12
+    for name, line in zip(ACTIVATIONS, out.splitlines()[-3:], strict=True):
+        without, pretrained = (
+            statistics.mean(
+                r["test_error"]
+                for r in content["runs"]
+                if (r["activation"], r["pretrained"]) == (name, start)
+            )
+            for start in (False, True)
+        )
+        comparison = content["comparisons"][name]
+        assert comparison["difference"] == pytest.approx(without - pretrained)
+        assert float(line.split()[1]) == round(100 * (pretrained - without), 2)
+        low, high = (
+            float(end) for end in re.findall(r"\(([^ ]+) to ([^)]+)\)", line)[0]
+        )
+        assert (low, high) == tuple(
+            round(-100 * end, 2) for end in reversed(comparison["interval"])
+        )
+
+
+def test_fewer_labels_more_epochs(run):
+    """Networks get as many updates as with all labels, unless epochs are given."""
+    small = ("compare", "--hidden-sizes", 5, "--seeds", 1, "--threads", 1)
+    assert "5, 600 labels, 80 epochs, 1 seed" in run(*small, "--labels", 600)[1]
+    assert "5, 40 epochs, 1 seed" in run(*small)[1]
+    few = run(*small, "--labels", 600, "--max-epochs", 3)[1]
+    assert "5, 600 labels, 3 epochs, 1 seed" in few
+
+
+def test_numbers_of_training_rows():
+    """They are those of the data sets."""
+    assert {
+        "digits": digits.N_TRAIN,
+        "mnist": mnist.N_TRAIN,
+        "cifar10": len(cifar10.TRAIN_BATCHES) * cifar10.N_BATCH,
+    } == _TRAINING_ROWS
+
+
+def test_more_labels_than_rows(run):
+    """What cannot be had is said, with how much there is."""
+    code, _, err = run("compare", *QUICK, "--labels", 1201)
+    assert code == 2
+    assert "1,201 labels are wanted, but digits has 1,200 training rows" in err
+
+
 def test_json_holds_every_run(run, tmp_path):
     """Settings, installation and all runs can be read by a program."""
     path = tmp_path / "runs.json"
@@ -41,14 +129,18 @@ def test_json_holds_every_run(run, tmp_path):
     assert content["n_threads"] == 1
     assert "numpy" in content["installation"]
     assert len(content["runs"]) == 6
+    assert "comparisons" not in content
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".SVG"])
-def test_picture(run, tmp_path, suffix):
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [(".png", ()), (".svg", ()), (".SVG", ()), (".png", ("--pretraining",))],
+)
+def test_picture(run, tmp_path, suffix, options):
     """A PNG or SVG file that says which data it shows."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"picture{suffix}"
-    code, out, _ = run("compare", *QUICK, "--seeds", 1, "--picture", path)
+    code, out, _ = run("compare", *QUICK, "--seeds", 1, "--picture", path, *options)
     assert code == 0
     assert out.endswith(f"Picture in {path}\n")
     if suffix == ".png":

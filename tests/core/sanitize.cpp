@@ -7,8 +7,10 @@
 #include <random>
 #include <vector>
 
+#include "draws.hpp"
 #include "network.hpp"
 #include "random.hpp"
+#include "sampled.hpp"
 
 using namespace hardzero;
 
@@ -116,6 +118,31 @@ void drive(int round) {
   }
 }
 
+// Chosen outputs of a random decoder, forward and backward.
+template <class T>
+void choose() {
+  const int lanes = 64 / static_cast<int>(sizeof(T));
+  const int n_outputs = draw(1, 60), n_rows = draw(1, 20), stride = lanes * draw(1, 40), n_threads = draw(1, 4);
+  const auto numbers = [](int n) {
+    std::vector<T> x(static_cast<std::size_t>(n));
+    for (T& value : x) value = static_cast<T>(uniform());
+    return x;
+  };
+  std::vector<T> D = numbers(n_outputs * stride), c = numbers(n_outputs), h = numbers(n_rows * stride);
+  std::vector<std::int32_t> column, row;
+  const double density = draw(0, 4) / 4.0;
+  for (int j = 0; j < n_outputs; ++j)
+    for (int i = 0; i < n_rows; ++i)
+      if (std::abs(uniform()) < density) column.push_back(j), row.push_back(i);
+  const int n = static_cast<int>(row.size());
+  std::vector<T> a = numbers(n), delta = numbers(n), dh(h.size());
+  const ChosenOutputs<T> chosen{D.data(), c.data(), h.data(), stride, column.data(), row.data(), n};
+  HARDZERO_ISA::forward_chosen(chosen, a.data(), n_threads);
+  HARDZERO_ISA::backward_chosen(chosen, delta.data(), T(0.1), dh.data(), n_threads);
+  for (T value : a) assert(std::isfinite(value));
+  for (T value : D) assert(std::isfinite(value));
+}
+
 }  // namespace
 
 // Networks with different numbers of threads, one after the other on the same pool.
@@ -134,14 +161,33 @@ void alternate() {
     for (auto& network : networks) network->forward(rows, nullptr, 64);
 }
 
+// Uniform numbers of whole rows, and the same ones in places.
+void draw_numbers() {
+  const int n_rows = draw(0, 5), n_columns = draw(0, 200);
+  const std::uint64_t key = stream_key(1, "check", 5, 2);
+  std::vector<std::uint64_t> hash;
+  std::vector<std::int32_t> indptr = {0}, indices;
+  std::vector<std::int64_t> row;
+  for (int i = 0; i < n_rows; ++i) {
+    hash.push_back(entry_hash(3, uniform()));
+    for (int e = draw(0, 150); n_columns > 0 && e > 0; --e) indices.push_back(draw(0, n_columns - 1)), row.push_back(i);
+    indptr.push_back(static_cast<std::int32_t>(indices.size()));
+  }
+  std::vector<float> whole(static_cast<std::size_t>(n_rows * n_columns)), at(indices.size());
+  HARDZERO_ISA::uniforms(key, hash.data(), n_rows, n_columns, whole.data());
+  HARDZERO_ISA::uniforms_at(key, hash.data(), n_rows, indptr.data(), indices.data(), at.data());
+  for (std::size_t e = 0; e < at.size(); ++e)
+    assert(0 <= at[e] && at[e] < 1 && at[e] == whole[static_cast<std::size_t>(row[e] * n_columns + indices[e])]);
+}
+
 int main() {
   alternate();
   for (int round = 0; round < 400; ++round) {
     drive<float>(round);
     drive<double>(round);
+    choose<float>();
+    choose<double>();
   }
-  std::vector<float> numbers(7);
-  uniforms(stream_key(1, "check", 5, 2), entry_hash(3, 0.5), 7, numbers.data());
-  for (float u : numbers) assert(0 <= u && u < 1);
-  std::puts("sanitize: 800 networks trained, nothing found");
+  for (int round = 0; round < 400; ++round) draw_numbers();
+  std::puts("sanitize: 800 networks and 800 decoders trained, nothing found");
 }

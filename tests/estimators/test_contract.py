@@ -3,7 +3,12 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hardzero import RatingRegressor, RectifierClassifier, RectifierRegressor
+from hardzero import (
+    DenoisingAutoencoder,
+    RatingRegressor,
+    RectifierClassifier,
+    RectifierRegressor,
+)
 
 OPTIONS = [
     {},
@@ -15,13 +20,43 @@ OPTIONS = [
     {"engine": "sparse", "hidden_sizes": (100, 50), "activation": ("prelu", "elu")},
     {"sign_flip": True, "l1_activation": 1e-4, "learning_rate_schedule": "cosine"},
 ]
-FIRST = [RectifierClassifier(), RectifierRegressor(), RatingRegressor()]
+
+
+class AllRows(DenoisingAutoencoder):
+    """Has no partial_fit, which refuses options that need all rows at once."""
+
+    partial_fit = property()
+
+
+SUPERVISED = [RectifierClassifier(), RectifierRegressor(), RatingRegressor()]
+FIRST = [*SUPERVISED, DenoisingAutoencoder()]
 REST = [
-    *(type(one)(**options) for one in FIRST for options in OPTIONS[1:]),
+    *(type(one)(**options) for one in SUPERVISED for options in OPTIONS[1:]),
+    *(type(one)(pretraining="denoising") for one in SUPERVISED),
+    RectifierClassifier(
+        (30, 20), pretraining=DenoisingAutoencoder(early_stopping=True)
+    ),
     RectifierClassifier(scoring="accuracy", early_stopping=True),
     RectifierRegressor(loss="huber(0.5)"),
     RectifierRegressor(loss="log_cosh", target_scaling="none", fit_intercept=False),
     RatingRegressor(class_weight="balanced"),
+    # "linear", as many checks give numbers of any sign
+    *(
+        DenoisingAutoencoder(**{"decoder": "linear"} | options)
+        for options in (
+            {"corruption": "none"},
+            {"corruption": "salt_and_pepper(0.5, 0.1)"},
+            {"corruption": "salt_and_pepper(0.1, 0.1)", "tied": True},
+            {"corruption": "swap(0.15)", "hidden_sizes": (40, 20), "sign_flip": True},
+            {"corruption": ("masking(0.1)", "gaussian(0.3)"), "hidden_sizes": (20, 9)},
+            {"early_stopping": True, "validation_fraction": 0.3, "patience": 2},
+            {"solver": "sgd", "momentum": 0.5, "l2": 1e-4, "l1_activation": 1e-3},
+            {"decoder": ("auto", "linear(pre)"), "hidden_sizes": (20, 10)},
+            {"engine": "dense", "activation": "prelu"},
+        )
+    ),
+    AllRows(decoder="linear", learning_rate=(0.01, 0.001), activation="tanh"),
+    AllRows((20, 10), decoder=("auto", "sigmoid"), rescale="unit"),
 ]
 
 

@@ -29,12 +29,3 @@ def test_row_hashes(column, value):
     """The hash of a row that has one entry"""
     row = random._entry_hashes(np.array([column]), np.array([value]))
     assert _core.entry_hash(column, value) == row[0]
-
-
-@given(key=LONG, row_hash=LONG, n_columns=st.integers(0, 40))
-def test_uniforms(key, row_hash, n_columns):
-    """The uniform numbers of a row"""
-    np.testing.assert_array_equal(
-        _core.uniforms(key, row_hash, n_columns),
-        random.uniforms(key, [row_hash], n_columns)[0],
-    )

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,8 @@ def draw(runs: Sequence[Run], data: str, path: Path) -> None:
     Parameters
     ----------
     runs : sequence of Run
-        At least one for each activation.
+        At least one for each activation; networks that were pre-trained, if there are
+        any, are drawn to the right of the others, hollow.
     data : str
         Name of the data set, for the title.
     path : Path
@@ -33,19 +35,38 @@ def draw(runs: Sequence[Run], data: str, path: Path) -> None:
     measures: dict[str, Callable[[Run], float]] = {
         "test error, %": lambda run: 100 * run.test_error,
         "exact zeros in hidden layers, %": lambda run: 100 * statistics.mean(run.zeros),
-        "seconds of training": lambda run: run.seconds,
+        "seconds of training": lambda run: run.pretraining_seconds + run.seconds,
     }
+    starts = sorted({run.pretrained for run in runs})
     figure = Figure(figsize=(10, 3.4), layout="constrained")
-    figure.suptitle(f"{data}: each dot is a network, each line a mean over seeds")
+    hollow = "; hollow: after denoising pre-training" if len(starts) == 2 else ""
+    figure.suptitle(
+        f"{data}: each dot is a network, each line a mean over seeds{hollow}"
+    )
     panels = figure.subplots(1, len(measures))
     for panel, (title, measure) in zip(panels, measures.items(), strict=True):
         panel.set_title(title, fontsize="medium")
-        for place, activation in enumerate(ACTIVATIONS):
-            values = [measure(run) for run in runs if run.activation == activation]
-            colour = _COLOURS[place]
-            panel.plot([place] * len(values), values, "o", color=colour, alpha=0.6)
+        for number, (activation, pretrained) in enumerate(product(ACTIVATIONS, starts)):
+            values = [
+                measure(run)
+                for run in runs
+                if (run.activation, run.pretrained) == (activation, pretrained)
+            ]
+            middle = (number + 0.5) / len(starts) - 0.5
+            reach = 0.3 / len(starts)
+            panel.plot(
+                [middle] * len(values),
+                values,
+                "o",
+                color=_COLOURS[number // len(starts)],
+                fillstyle="none" if pretrained else "full",
+                alpha=0.6,
+            )
             panel.hlines(
-                statistics.mean(values), place - 0.3, place + 0.3, colors=colour
+                statistics.mean(values),
+                middle - reach,
+                middle + reach,
+                colors=_COLOURS[number // len(starts)],
             )
         panel.set_xticks(range(len(ACTIVATIONS)), ACTIVATIONS)
         panel.set_xlim(-0.6, len(ACTIVATIONS) - 0.4)

@@ -175,6 +175,9 @@ class Objective(ABC):
     output_link: ClassVar[OutputLink]
     """Link that makes predictions of the outputs, with which a stack is built."""
 
+    is_computed_by_step: ClassVar[bool] = False
+    """Whether the training loop leaves loss and derivative to `Network.step`."""
+
     def loss_and_delta(
         self, outputs: Array, y: Array, shares: Array
     ) -> tuple[float, Array]:
@@ -295,6 +298,7 @@ class SoftmaxLogLoss(Objective):
 
     name = "softmax"
     output_link = "softmax"
+    is_computed_by_step = True
 
     def wrong(self, outputs: Array, y: Array) -> Array:  # noqa: D102
         return np.asarray(outputs.argmax(axis=1) != y)

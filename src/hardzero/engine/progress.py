@@ -39,7 +39,7 @@ class ProgressBar(Protocol):
 
 @contextmanager
 def show_progress(
-    n_rows: int, max_epochs: int, *, enabled: bool
+    n_rows: int, max_epochs: int, *, enabled: bool, title: str = "training"
 ) -> Iterator[ProgressBar]:
     """Show a bar on standard error while the block runs.
 
@@ -54,6 +54,8 @@ def show_progress(
         Planned number of epochs.
     enabled : bool
         False gives a bar that shows nothing and costs nothing.
+    title : str, default="training"
+        What is going on.
 
     Yields
     ------
@@ -71,7 +73,7 @@ def show_progress(
     stream: Any = _UntilItFails(console.file)
     console.file = stream
     with Progress(
-        TextColumn("training"),
+        TextColumn(title),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),

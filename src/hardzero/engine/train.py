@@ -75,6 +75,7 @@ def train(
     keeps_epochs: bool = False,
     l1_activation: float = 0.0,
     progress: bool = False,
+    title: str = "training",
     on_epoch: Callable[[Epoch], bool | None] | None = None,
 ) -> Trained:
     """Train a network and return its best weights.
@@ -135,6 +136,8 @@ def train(
         among the causes.
     progress : bool
         Show a progress bar on standard error.
+    title : str
+        What the progress bar calls it.
     on_epoch : callable, optional
         Called after each epoch; training ends when it returns True.
 
@@ -167,7 +170,7 @@ def train(
     start = start or TrainingState()
     n_before = start.n_epochs
     last = settings.max_epochs if n_epochs is None else start.n_epochs + n_epochs
-    if not isinstance(objective, SoftmaxLogLoss):
+    if not objective.is_computed_by_step:
         check_targets(objective, y, X.shape[0], y.shape[-1])
     network.bind(X, y if isinstance(objective, SoftmaxLogLoss) else None, sample_weight)
     if sample_weight is not None and not sample_weight[rows].any():
@@ -211,7 +214,7 @@ def train(
             "that does not end at 0, such as 'cosine(0.1)', or, to partial_fit, a "
             "max_epochs that counts all of its calls, or train anew."
         )
-    with show_progress(len(rows), n_left, enabled=progress) as bar:
+    with show_progress(len(rows), n_left, enabled=progress, title=title) as bar:
         data = TrainingSet(X, None, _in_dtype(sample_weight, X.dtype))
         run = _Run(
             network,
@@ -497,7 +500,7 @@ class _Run:
         return TrainingState(tuple(self._epochs), best, self._network.state(), partial)
 
     def _update(self, rows: Array) -> float:
-        if isinstance(self._objective, SoftmaxLogLoss):
+        if self._objective.is_computed_by_step:
             return self._network.step(rows)
         loss, delta = self._objective.loss_and_delta(
             self._network.forward_batch(rows),
@@ -536,6 +539,10 @@ class _Run:
     def _validate(self, stack: RectifierStack) -> Verdict:
         if self._validation is None:
             return Verdict()
+        if self._validation.loss is not None:
+            loss = self._validation.loss()
+            loss = loss if math.isfinite(loss) else math.inf
+            return Verdict((0.0, loss), loss)
         outputs = forward(self._network, self._validation.X, max(stack.sizes[1:]))
         return judge(self._validation, self._objective, outputs)
 

@@ -33,12 +33,17 @@ class Validation:
         Takes the outputs of the network before the link, of shape (n_validation,
         n_outputs), and returns a number, the greater the better. Without one, the
         share of wrong rows counts, or, if the objective is no classifier's, the loss.
+    loss : callable, optional
+        Returns the mean loss of the rows, for networks whose outputs for all of them
+        would not fit into memory; nothing else counts then. A loss that is not finite
+        counts as infinite.
     """
 
     X: Matrix
     y: Array
     sample_weight: Array | None = None
     score: Callable[[Array], float] | None = None
+    loss: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True)

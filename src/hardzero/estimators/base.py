@@ -33,13 +33,19 @@ from hardzero.estimators.callbacks import (
     EpochCallbacks,
     with_callbacks,
 )
-from hardzero.estimators.inputs import read_rows, read_table
+from hardzero.estimators.inputs import (
+    check_mask,
+    read_features,
+    read_rows,
+    read_table,
+)
 from hardzero.estimators.parameters import (
     check_hidden_activations,
     check_parameter,
     check_parameters,
     draw_seed,
 )
+from hardzero.estimators.pretraining import Pretrained, Unlabeled, pretrain
 from hardzero.estimators.scoring import name_scorer, score_rows
 from hardzero.estimators.split import split_off_validation_rows
 from hardzero.estimators.targets import Classes, Coding
@@ -68,11 +74,14 @@ class Rows:
         Coded targets.
     sample_weight : ndarray of float64 of shape (n_samples,) or None
         Weights; None means all 1.
+    unlabeled : Unlabeled, optional
+        Rows that came with them but have no targets.
     """
 
     X: Matrix
     codes: Array
     sample_weight: Array | None
+    unlabeled: Unlabeled | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +93,7 @@ class _Training:
     coding: Coding
     stack: RectifierStack
     state: TrainingState
+    pretraining: tuple[FitHistory, ...]
 
 
 class RectifierEstimator(
@@ -111,6 +121,7 @@ class RectifierEstimator(
         y: Any,
         sample_weight: Any = None,
         *,
+        X_unlabeled: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
@@ -129,6 +140,12 @@ class RectifierEstimator(
             rows' losses, plus penalties: only the ratios of weights matter, a row of
             weight 0 is as good as absent, and with all rows in one batch a row of
             weight 2 is as good as two.
+        X_unlabeled : array-like or sparse matrix of shape (n_unlabeled, n_features), \
+optional
+            More rows to pre-train on, without targets, each counting as much as a row
+            of `X` on average; for `pretraining` only. They need not be as many as rows
+            of `X`, and searches and cross-validation that route them as metadata hand
+            them on whole. Rows of `X` without targets may be marked in `y` instead.
         X_val : array-like or sparse matrix of shape (n_validation, n_features), \
 optional
             Validation rows. The weights of the best epoch on them are kept; with
@@ -178,7 +195,12 @@ optional
                 seed,
             )
             validation = _take(rows, held_out)
-        network, settings = self._build(rows, coding, seed, before, chosen)
+        pretrained = None
+        if before is None:
+            pretrained = self._pretrain(rows, X_unlabeled, coding, seed)
+        elif X_unlabeled is not None:
+            _warn_of_unused_rows("training goes on, and pre-training comes first")
+        network, settings = self._build(rows, coding, seed, before, pretrained, chosen)
 
         def fitted() -> dict[str, Any]:
             return self._predicting(coding, network.stack())
@@ -198,13 +220,14 @@ optional
             validation=self._judge(validation, coding, network),
             start=None if before is None else before.state,
             n_epochs=None if before is None else settings.max_epochs,
-            checkpoint=checkpoint,
+            checkpoint=_told(checkpoint, pretrained),
             keeps_epochs=bool(self.warm_start),
             l1_activation=float(self.l1_activation),
             progress=bool(self.verbose),
             on_epoch=callbacks.after_epoch,
         )
-        self._keep(trained, network, coding, settings, seed, incremental=False)
+        told = _pretraining(before, pretrained)
+        self._keep(trained, network, coding, settings, seed, told, incremental=False)
         callbacks.after_fit()
         if trained.history.stopped == "interrupted" and not callbacks.stopped:
             _warn_of_interrupt(trained)
@@ -224,7 +247,10 @@ optional
         before = self._previous_training() if hasattr(self, "stack_") else None
         coding, rows = self._read(X, y, sample_weight, before, coding)
         seed = draw_seed(self.random_state) if before is None else before.seed
-        network, settings = self._build(rows, coding, seed, before)
+        pretrained = None
+        if before is None:
+            pretrained = self._pretrain(rows, None, coding, seed)
+        network, settings = self._build(rows, coding, seed, before, pretrained)
         trained = train(
             network,
             rows.X,
@@ -238,7 +264,8 @@ optional
             l1_activation=float(self.l1_activation),
             progress=bool(self.verbose),
         )
-        self._keep(trained, network, coding, settings, seed, incremental=True)
+        told = _pretraining(before, pretrained)
+        self._keep(trained, network, coding, settings, seed, told, incremental=True)
         if trained.history.stopped == "interrupted":
             _warn_of_interrupt(trained)
         return self
@@ -309,6 +336,10 @@ optional
         dtype: Any = (np.float32, np.float64)
         if before is not None:
             coding, dtype = before.coding, before.stack.dtype
+        is_unlabeled = None
+        if self.pretraining is not None:
+            check_mask(y, "y")
+            y, is_unlabeled = self._separate(y)
         X, y = read_table(
             self, X, y, dtype=dtype, reset=before is None, **self._target_form(y)
         )
@@ -316,9 +347,22 @@ optional
         if weights is not None and weights.min() == 0:
             kept = np.flatnonzero(weights)
             X, y, weights = X[kept], y[kept], weights[kept]
+            is_unlabeled = None if is_unlabeled is None else is_unlabeled[kept]
+        unlabeled = None
+        if is_unlabeled is not None and is_unlabeled.any():  # some may weigh 0
+            kept = np.flatnonzero(~is_unlabeled)
+            if len(kept) == 0:
+                raise DataError(
+                    "all rows with targets have weight 0, expected some above 0. Give "
+                    "other weights."
+                )
+            without = weights if weights is None else weights[is_unlabeled]
+            unlabeled = Unlabeled(X[np.flatnonzero(is_unlabeled)], without)
+            X, y = X[kept], y[kept]
+            weights = None if weights is None else weights[kept]
         if coding is None:
             coding = self._learn_coding(y, weights, X.dtype)
-        return coding, Rows(X, coding.encode(y), weights)
+        return coding, Rows(X, coding.encode(y), weights, unlabeled)
 
     def _read_validation(
         self, X_val: Any, y_val: Any, sample_weight: Any, rows: Rows, coding: Coding
@@ -367,6 +411,7 @@ optional
         coding: Coding,
         seed: int,
         before: _Training | None,
+        pretrained: Pretrained | None,
         chosen: Array | None = None,
     ) -> tuple[Network, Settings]:
         settings = self._settings(rows.X.shape[0] if chosen is None else len(chosen))
@@ -374,6 +419,7 @@ optional
             stack = before.stack
         else:
             stack = self._first_stack(rows, coding, seed)
+            stack = stack if pretrained is None else pretrained.put_into(stack)
         network = kernels.build(
             stack,
             self._rule(settings.learning_rate),
@@ -383,6 +429,25 @@ optional
             n_threads=count_threads(int(self.n_threads)),
         )
         return network, settings
+
+    def _pretrain(
+        self, rows: Rows, X_unlabeled: Any, coding: Coding, seed: int
+    ) -> Pretrained | None:
+        """Return the hidden layers to start from, if there is pre-training."""
+        if self.pretraining is None or not self._hidden_sizes():
+            if X_unlabeled is not None:
+                _warn_of_unused_rows("there is no pre-training")
+            return None
+        parts = [Unlabeled(rows.X, rows.sample_weight)]
+        if rows.unlabeled is not None:
+            parts.append(rows.unlabeled)
+        if X_unlabeled is not None:
+            X = read_features(self, X_unlabeled, dtype=rows.X.dtype, reset=False)
+            weights = rows.sample_weight
+            if weights is not None:
+                weights = np.full(X.shape[0], weights.mean())
+            parts.append(Unlabeled(X, weights))
+        return pretrain(self, parts, self._first_stack(rows, coding, seed), seed)
 
     def _settings(self, n_samples: int) -> Settings:
         rate = self.learning_rate
@@ -492,10 +557,12 @@ optional
         coding: Coding,
         settings: Settings,
         seed: int,
+        pretraining: tuple[FitHistory, ...],
         *,
         incremental: bool,
     ) -> None:
-        history, training = trained.history, None
+        history = replace(trained.history, pretraining=pretraining)
+        training = None
         if trained.is_whole:
             state = trained.state
             at_end = state.network if state.network is not None else network.state()
@@ -506,6 +573,7 @@ optional
                 trained.stack,
                 # What was best is forgotten: each fit has validation rows of its own.
                 replace(state, best=None, network=at_end),
+                pretraining,
             )
         fitted = self._predicting(coding, trained.stack) | {
             "history_": history,
@@ -642,6 +710,10 @@ optional
 
     # ------------------------------------------- what the public estimators decide
 
+    def _separate(self, y: Any) -> tuple[Any, Array | None]:
+        """Return targets, and which rows are marked as having none."""
+        raise NotImplementedError
+
     def _target_form(self, y: Any) -> dict[str, bool]:
         """Return how scikit-learn shall check targets."""
         raise NotImplementedError
@@ -677,6 +749,31 @@ _KIN = {"'sparse'": "'auto'", "'reference'": "'dense'"}
 
 def _kin(value: str) -> str:
     return _KIN.get(value, value)
+
+
+def _told(
+    checkpoint: Checkpoint | None, pretrained: Pretrained | None
+) -> Checkpoint | None:
+    """Return a checkpoint that is refused after another pre-training."""
+    if checkpoint is None or pretrained is None:
+        return checkpoint
+    task = {**checkpoint.task, "pre-trained layers": pretrained.checksum()}
+    return replace(checkpoint, task=task)
+
+
+def _pretraining(
+    before: _Training | None, pretrained: Pretrained | None
+) -> tuple[FitHistory, ...]:
+    if before is not None:
+        return before.pretraining
+    return () if pretrained is None else pretrained.histories
+
+
+def _warn_of_unused_rows(reason: str) -> None:
+    warn_user(
+        f"X_unlabeled is not used: {reason}. Set pretraining='denoising' and "
+        "warm_start=False to learn from it, or leave it out."
+    )
 
 
 def _take(rows: Rows, chosen: Array) -> Rows:

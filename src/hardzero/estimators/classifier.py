@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import is_multilabel
 
 from hardzero.activations import Activation
 from hardzero.engine.objectives import Objective, SigmoidLogLoss, SoftmaxLogLoss
 from hardzero.errors import ParameterError
 from hardzero.estimators.base import RectifierEstimator, Rows
+from hardzero.estimators.pretraining import separate_labels
 from hardzero.estimators.targets import Classes, Coding, Indicators
 from hardzero.estimators.weights import weigh_classes
 from hardzero.kernels import Engine
@@ -74,6 +75,16 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         training and in validation; classes that a dict lacks have weight 1. "balanced"
         gives all classes the same total weight, among the rows of each call. Not for a
         matrix of labels: give `sample_weight` there.
+    pretraining : None, "denoising" or DenoisingAutoencoder, default=None
+        Train the hidden layers first, without targets, as a `DenoisingAutoencoder`
+        does: "denoising" with its defaults, or with the settings of the one given. The
+        hidden layers of this estimator, and its engine, threads and checkpoint, count,
+        not those of the auto-encoder. Then all layers are trained together. Rows
+        without targets are used in the first phase: those given to `fit` as
+        `X_unlabeled`, and rows whose target is the number -1 (unless -1 and one other
+        are the only labels: then both are). `partial_fit` does it in its
+        first call. A fitted auto-encoder in a `sklearn.frozen.FrozenEstimator` is used
+        as it is.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -237,6 +248,7 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         clip_norm: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
+        pretraining: str | BaseEstimator | None = None,
         solver: str = "adam",
         learning_rate: float | str = "auto",
         learning_rate_schedule: str = "constant",
@@ -272,6 +284,7 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         self.clip_norm = clip_norm
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pretraining = pretraining
         self.solver = solver
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
@@ -418,6 +431,9 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
             most = np.finfo(log_odds.dtype).max
             return log_odds.clip(-most, most)
         return outputs
+
+    def _separate(self, y: Any) -> tuple[Any, Array | None]:
+        return separate_labels(y)
 
     def _target_form(self, y: Any) -> dict[str, bool]:
         return {"multi_output": y is not None and is_multilabel(y)}

@@ -146,6 +146,38 @@ def _conversion(y: Any) -> str:
     return f", here with y.astype({'int' if is_whole else 'float'})"
 
 
+def read_features(
+    estimator: BaseEstimator, X: Any, *, dtype: Any, reset: bool
+) -> Matrix:
+    """Return the features of rows without targets, to learn from.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Gets ``n_features_in_`` and, if the columns of `X` have names,
+        ``feature_names_in_``.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Features.
+    dtype : dtype or sequence of dtype
+        As in `read_table`.
+    reset : bool
+        False compares the features with those known already, as to number and names.
+
+    Returns
+    -------
+    C-contiguous ndarray or canonical CSR matrix
+        Features.
+
+    Raises
+    ------
+    DataError
+        If `X` holds text, times or masked entries or is a damaged sparse matrix.
+    ValueError
+        If scikit-learn's checks do not accept `X`.
+    """
+    return canonical(_validate(estimator, X, dtype=dtype, reset=reset))
+
+
 def read_rows(estimator: BaseEstimator, X: Any, dtype: Any) -> Matrix:
     """Return the features of rows to predict.
 

@@ -17,13 +17,16 @@ from sklearn.utils import check_random_state
 
 from hardzero import activations
 from hardzero.activations import Activation
+from hardzero.engine.corruption import Corruption
 from hardzero.engine.initialise import SCHEMES
+from hardzero.engine.reconstruction import Decoder
 from hardzero.engine.schedules import parse_schedule
 from hardzero.errors import ParameterError
 from hardzero.kernels.rules import plain_float
 from hardzero.threads import MAX_THREADS
 
 __all__ = [
+    "DENOISING",
     "PARAMETERS",
     "Check",
     "check_hidden_activations",
@@ -86,6 +89,11 @@ def check_parameters(estimator: BaseEstimator) -> None:
             f"checkpoint_seconds={values['checkpoint_seconds']!r} was given without a "
             "file to write. Give checkpoint, its path, or leave checkpoint_seconds out."
         )
+    if values.get("pretraining") is not None and not values["fit_intercept"]:
+        raise ParameterError(
+            "pretraining was given with fit_intercept=False, but an auto-encoder "
+            "learns biases. Give pretraining=None, or fit_intercept=True."
+        )
     if values["nesterov"] and not (values["solver"] == "sgd" and values["momentum"]):
         raise ParameterError(
             f"nesterov=True was given with solver={values['solver']!r} and "
@@ -94,8 +102,10 @@ def check_parameters(estimator: BaseEstimator) -> None:
         )
 
 
-def check_parameter(estimator: BaseEstimator, name: str) -> None:
-    """Check one parameter of an estimator against `PARAMETERS`.
+def check_parameter(
+    estimator: BaseEstimator, name: str, checks: Mapping[str, Check] | None = None
+) -> None:
+    """Check one parameter of an estimator against a table.
 
     Parameters
     ----------
@@ -103,13 +113,16 @@ def check_parameter(estimator: BaseEstimator, name: str) -> None:
         Estimator.
     name : str
         Name of the parameter, one of the table's.
+    checks : mapping of str to Check, optional
+        Table; `PARAMETERS`, if not given.
 
     Raises
     ------
     ParameterError
         If its value is not allowed.
     """
-    check, value = PARAMETERS[name], getattr(estimator, name)
+    check = (PARAMETERS if checks is None else checks)[name]
+    value = getattr(estimator, name)
     if not check.accepts(value):
         raise ParameterError(
             f"{name}={_show(value)} was given to {type(estimator).__name__}, "
@@ -256,6 +269,16 @@ PARAMETERS = {
         "None, 'balanced', or a dict from labels to finite numbers of 0 or more",
         "Give, for example, {'rare': 10}.",
     ),
+    "pretraining": Check(
+        lambda value: (
+            value is None
+            or (isinstance(value, str) and value == "denoising")
+            # A fitted one may be inside of a FrozenEstimator.
+            or hasattr(getattr(value, "estimator", value), "learn_layers")
+        ),
+        "None, 'denoising' or a DenoisingAutoencoder",
+        "Give, for example, DenoisingAutoencoder(max_epochs=50).",
+    ),
     "solver": _one_of("adam", "sgd"),
     "learning_rate": _number(
         lambda value: 0 < value < np.inf,
@@ -330,6 +353,58 @@ PARAMETERS = {
         "Give True for a progress bar.",
     ),
 }
+
+DENOISING = PARAMETERS | {
+    "corruption": Check(
+        lambda value: (
+            isinstance(value, str | Corruption)
+            or _is_sequence_of(lambda item: isinstance(item, str | Corruption))(value)
+        ),
+        "a kind of noise, or a sequence of them, one per layer",
+        "Give 'auto', or, for example, 'masking(0.25)'.",
+    ),
+    "decoder": Check(
+        lambda value: (
+            isinstance(value, str | Decoder)
+            or _is_sequence_of(lambda item: isinstance(item, str | Decoder))(value)
+        ),
+        "a decoder, or a sequence of them, one per layer",
+        "Give 'auto', or, for example, 'softplus' or 'sigmoid'.",
+    ),
+    "rescale": _one_of("global", "unit", "none"),
+    "tied": _FLAG,
+    "l1_activation": Check(
+        lambda value: (
+            _NOT_NEGATIVE.accepts(value)
+            or _is_sequence_of(_NOT_NEGATIVE.accepts)(value)
+        ),
+        "a finite number of 0 or more, or a sequence of them, one per layer",
+        "Give, for example, 0.0 for none.",
+    ),
+    "reconstruction_sampling": Check(
+        lambda value: (
+            value is None
+            or _is_auto(value)
+            or (not _is_flag(value) and 0 < plain_float(value) <= 1)
+        ),
+        "None, 'auto' or a number above 0 and at most 1",
+        "Give None to reconstruct all features in each step.",
+    ),
+    "learning_rate": Check(
+        lambda value: (
+            PARAMETERS["learning_rate"].accepts(value)
+            or (
+                _is_sequence_of(
+                    lambda item: not _is_flag(item) and 0 < plain_float(item) < np.inf
+                )(value)
+                and len(value) > 0
+            )
+        ),
+        "'auto', a finite number above 0, or a sequence of such numbers to choose from",
+        "Give, for example, 0.001, or (0.1, 0.01, 0.001).",
+    ),
+}
+"""Parameters of `DenoisingAutoencoder`."""
 
 
 def check_hidden_activations(

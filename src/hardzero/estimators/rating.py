@@ -6,13 +6,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from hardzero.activations import Activation
 from hardzero.engine.objectives import Objective, SoftmaxLogLoss
 from hardzero.errors import DataError, warn_user
 from hardzero.estimators.base import RectifierEstimator, Rows
 from hardzero.estimators.inputs import check_mask
+from hardzero.estimators.pretraining import separate_numbers
 from hardzero.estimators.targets import Classes, Coding
 from hardzero.estimators.weights import weigh_classes
 from hardzero.kernels import Engine
@@ -77,6 +78,15 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         Weight of each rating, times which the weights of its rows are taken, in
         training and in validation; ratings that a dict lacks have weight 1. "balanced"
         gives all ratings the same total weight, among the rows of each call.
+    pretraining : None, "denoising" or DenoisingAutoencoder, default=None
+        Train the hidden layers first, without targets, as a `DenoisingAutoencoder`
+        does: "denoising" with its defaults, or with the settings of the one given. The
+        hidden layers of this estimator, and its engine, threads and checkpoint, count,
+        not those of the auto-encoder. Then all layers are trained together. Rows
+        without targets are used in the first phase: those given to `fit` as
+        `X_unlabeled`, and rows whose target is NaN. `partial_fit` does it in its
+        first call. A fitted auto-encoder in a `sklearn.frozen.FrozenEstimator` is used
+        as it is.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -245,6 +255,7 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         clip_norm: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
+        pretraining: str | BaseEstimator | None = None,
         solver: str = "adam",
         learning_rate: float | str = "auto",
         learning_rate_schedule: str = "constant",
@@ -280,6 +291,7 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         self.clip_norm = clip_norm
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pretraining = pretraining
         self.solver = solver
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
@@ -396,6 +408,9 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
             If inputs are so large that the outputs of the network overflow.
         """
         return apply_link("softmax", self._outputs(X))
+
+    def _separate(self, y: Any) -> tuple[Any, Array | None]:
+        return separate_numbers(y)
 
     def _target_form(self, y: Any) -> dict[str, bool]:
         return {"y_numeric": True}

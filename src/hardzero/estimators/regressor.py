@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from hardzero.activations import Activation
 from hardzero.engine.objectives import Objective, parse_objective
 from hardzero.errors import ParameterError
 from hardzero.estimators.base import RectifierEstimator, Rows
+from hardzero.estimators.pretraining import separate_numbers
 from hardzero.estimators.targets import Coding, Counts, Numbers
 from hardzero.kernels import Engine
 from hardzero.stack import Layer, RectifierStack, apply_link
@@ -74,6 +75,15 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         and their weights (in `partial_fit` by those of the first call), and makes the
         scaling part of the last layer; ``fit_intercept=False`` leaves the mean alone.
         "none", and always ``loss="poisson"``, trains on the targets as they are.
+    pretraining : None, "denoising" or DenoisingAutoencoder, default=None
+        Train the hidden layers first, without targets, as a `DenoisingAutoencoder`
+        does: "denoising" with its defaults, or with the settings of the one given. The
+        hidden layers of this estimator, and its engine, threads and checkpoint, count,
+        not those of the auto-encoder. Then all layers are trained together. Rows
+        without targets are used in the first phase: those given to `fit` as
+        `X_unlabeled`, and rows whose target is NaN. `partial_fit` does it in its
+        first call. A fitted auto-encoder in a `sklearn.frozen.FrozenEstimator` is used
+        as it is.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -251,6 +261,7 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         fit_intercept: bool = True,
         loss: str = "squared",
         target_scaling: str = "standard",
+        pretraining: str | BaseEstimator | None = None,
         solver: str = "adam",
         learning_rate: float | str = "auto",
         learning_rate_schedule: str = "constant",
@@ -287,6 +298,7 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         self.fit_intercept = fit_intercept
         self.loss = loss
         self.target_scaling = target_scaling
+        self.pretraining = pretraining
         self.solver = solver
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
@@ -372,6 +384,9 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         predicted = apply_link(self.stack_.output_link, outputs)
         assert isinstance(self._coding, Counts | Numbers)
         return predicted[:, 0] if self._coding.is_vector else predicted
+
+    def _separate(self, y: Any) -> tuple[Any, Array | None]:
+        return separate_numbers(y)
 
     def _target_form(self, y: Any) -> dict[str, bool]:
         return {"multi_output": True, "y_numeric": True}

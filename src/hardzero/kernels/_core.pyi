@@ -83,7 +83,32 @@ def active_level() -> str: ...
 def activate(
     code: int, parameter: float, x: Array, level: str
 ) -> tuple[Array, Array]: ...
+def forward_chosen(
+    D: Array,
+    c: Array,
+    h: Array,
+    columns: Array,
+    rows: Array,
+    n_threads: int,
+    level: str,
+) -> Array: ...
+def backward_chosen(
+    D: Array,
+    c: Array,
+    h: Array,
+    columns: Array,
+    rows: Array,
+    delta: Array,
+    rate: float,
+    n_threads: int,
+    level: str,
+) -> Array: ...
 def stream_key(seed: int, purpose: str, epoch: int, /) -> int: ...
 def entry_hash(column: int, value: float, /) -> int: ...
-def uniforms(key: int, row_hash: int, n_columns: int, /) -> npt.NDArray[np.float32]: ...
+def uniforms(
+    key: int, row_hashes: Array, n_columns: int, level: str
+) -> npt.NDArray[np.float32]: ...
+def uniforms_at(
+    key: int, row_hashes: Array, indptr: Array, indices: Array, level: str
+) -> npt.NDArray[np.float32]: ...
 def philox(counter: Words, key: Words, /) -> Words: ...

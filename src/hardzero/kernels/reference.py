@@ -409,7 +409,7 @@ class _Parameter:
             m = rule.beta1 * m + (1.0 - rule.beta1) * g
             v = rule.beta2 * v + (1.0 - rule.beta2) * g * g
             mean = m / (1.0 - rule.beta1**t)
-            scale = (np.sqrt(v) + rule.epsilon) / np.sqrt(1.0 - rule.beta2**t)
+            scale = (np.sqrt(v) + rule.epsilon) / math.sqrt(1.0 - rule.beta2**t)
             self.value = self.value - rule.learning_rate * mean / scale
         else:
             m = rule.momentum * m + g

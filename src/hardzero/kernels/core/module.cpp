@@ -25,8 +25,10 @@
 #include <pthread.h>
 #endif
 
+#include "draws.hpp"
 #include "network.hpp"
 #include "random.hpp"
+#include "sampled.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -107,10 +109,19 @@ struct Level {
   Network<double>* (*make_double)(const LayerShape*, int);
   void (*activate_float)(int, float, int, float*, float*);
   void (*activate_double)(int, double, int, double*, double*);
+  void (*forward_chosen_float)(const ChosenOutputs<float>&, float*, int);
+  void (*forward_chosen_double)(const ChosenOutputs<double>&, double*, int);
+  void (*backward_chosen_float)(const ChosenOutputs<float>&, const float*, float, float*, int);
+  void (*backward_chosen_double)(const ChosenOutputs<double>&, const double*, double, double*, int);
+  void (*uniforms)(std::uint64_t, const std::uint64_t*, std::int64_t, std::int64_t, float*);
+  void (*uniforms_at_32)(std::uint64_t, const std::uint64_t*, std::int64_t, const std::int32_t*, const std::int32_t*, float*);
+  void (*uniforms_at_64)(std::uint64_t, const std::uint64_t*, std::int64_t, const std::int64_t*, const std::int64_t*, float*);
 };
 
 #define HARDZERO_LEVEL(level, usable) \
-  {#level, usable, level::make_network_float, level::make_network_double, level::activate_float, level::activate_double}
+  {#level, usable, level::make_network_float, level::make_network_double, level::activate_float, level::activate_double, \
+   level::forward_chosen, level::forward_chosen, level::backward_chosen, level::backward_chosen, \
+   level::uniforms, level::uniforms_at, level::uniforms_at}
 
 // The levels that this library holds, best last.
 const std::vector<Level>& levels() {
@@ -483,6 +494,112 @@ std::tuple<Result<T>, Result<T>> activate(int code, double parameter, Vector<T> 
   return {Result<T>(h, 1, &n, owner), Result<T>(h + n, 1, &n, owner)};
 }
 
+// ------------------------------------------------------------------ draws
+
+Result<float> uniforms(std::uint64_t key, Vector<std::uint64_t> row_hash, std::int64_t n_columns, const std::string& level_name) {
+  if (n_columns < 0) throw std::invalid_argument("the number of columns is negative");
+  const Level& level = find_level(level_name);
+  const std::size_t sizes[2] = {row_hash.shape(0), static_cast<std::size_t>(n_columns)};
+  float* numbers = new float[sizes[0] * sizes[1] + 1];
+  nb::capsule owner(numbers, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  {
+    Unlocked unlocked;
+    level.uniforms(key, row_hash.data(), static_cast<std::int64_t>(sizes[0]), n_columns, numbers);
+  }
+  return Result<float>(numbers, 2, sizes, owner);
+}
+
+template <class Index>
+Result<float> uniforms_at(std::uint64_t key, Vector<std::uint64_t> row_hash, Vector<Index> indptr, Vector<Index> indices,
+                          const std::string& level_name) {
+  const Level& level = find_level(level_name);
+  const std::int64_t n_rows = static_cast<std::int64_t>(row_hash.shape(0));
+  const std::size_t n_entries = indices.shape(0);
+  bool is_whole = static_cast<std::int64_t>(indptr.shape(0)) == n_rows + 1 && indptr.data()[0] == 0 &&
+                  static_cast<std::size_t>(indptr.data()[n_rows]) == n_entries;
+  for (std::int64_t i = 0; is_whole && i < n_rows; ++i) is_whole = indptr.data()[i] <= indptr.data()[i + 1];
+  for (std::size_t k = 0; k < n_entries; ++k) is_whole &= indices.data()[k] >= 0;
+  if (!is_whole) throw std::invalid_argument("the CSR matrix points outside of its own arrays");
+  float* numbers = new float[n_entries + 1];
+  nb::capsule owner(numbers, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  {
+    Unlocked unlocked;
+    if constexpr (sizeof(Index) == 4) {
+      level.uniforms_at_32(key, row_hash.data(), n_rows, indptr.data(), indices.data(), numbers);
+    } else {
+      level.uniforms_at_64(key, row_hash.data(), n_rows, indptr.data(), indices.data(), numbers);
+    }
+  }
+  return Result<float>(numbers, 1, &n_entries, owner);
+}
+
+// ----------------------------------------------- chosen outputs of a decoder
+
+template <class T, std::size_t n_dims>
+using Changed = nb::ndarray<T, nb::ndim<n_dims>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+ChosenOutputs<T> chosen_outputs(const Changed<T, 2>& D, const Changed<T, 1>& c, const Matrix<T>& h,
+                                const Vector<std::int32_t>& columns, const Vector<std::int32_t>& rows) {
+  const ChosenOutputs<T> chosen{D.data(),       c.data(),    h.data(), static_cast<std::int64_t>(D.shape(1)),
+                                columns.data(), rows.data(), static_cast<std::int64_t>(columns.shape(0))};
+  const auto n_columns = static_cast<std::int64_t>(D.shape(0)), n_rows = static_cast<std::int64_t>(h.shape(0));
+  bool fits = D.shape(1) == h.shape(1) && chosen.stride * sizeof(T) % 64 == 0 && c.shape(0) == D.shape(0) &&
+              rows.shape(0) == columns.shape(0);
+  for (std::int64_t k = 0; fits && k < chosen.n; ++k)
+    fits = chosen.column[k] >= (k ? chosen.column[k - 1] : 0) && chosen.column[k] < n_columns && chosen.row[k] >= 0 &&
+           chosen.row[k] < n_rows;
+  if (!fits) throw std::invalid_argument("the chosen outputs are not sorted by column, or do not fit the decoder or the batch");
+  return chosen;
+}
+
+template <class T>
+Result<T> forward_chosen(Changed<T, 2> D, Changed<T, 1> c, Matrix<T> h, Vector<std::int32_t> columns, Vector<std::int32_t> rows,
+                         int n_threads, const std::string& level_name) {
+  const Level& level = find_level(level_name);
+  const ChosenOutputs<T> chosen = chosen_outputs(D, c, h, columns, rows);
+  const std::size_t n = columns.shape(0);
+  T* a = new T[n + 1];
+  nb::capsule owner(a, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  {
+    Unlocked unlocked;
+    if constexpr (sizeof(T) == 4) {
+      level.forward_chosen_float(chosen, a, n_threads);
+    } else {
+      level.forward_chosen_double(chosen, a, n_threads);
+    }
+  }
+  return Result<T>(a, 1, &n, owner);
+}
+
+template <class T>
+Result<T> backward_chosen(Changed<T, 2> D, Changed<T, 1> c, Matrix<T> h, Vector<std::int32_t> columns, Vector<std::int32_t> rows,
+                          Vector<T> delta, T rate, int n_threads, const std::string& level_name) {
+  const Level& level = find_level(level_name);
+  const ChosenOutputs<T> chosen = chosen_outputs(D, c, h, columns, rows);
+  if (delta.shape(0) != columns.shape(0)) throw std::invalid_argument("delta does not have the shape of the outputs");
+  const std::size_t sizes[2] = {h.shape(0), h.shape(1)};
+  T* dh = new T[sizes[0] * sizes[1] + 1]();
+  nb::capsule owner(dh, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  {
+    Unlocked unlocked;
+    if constexpr (sizeof(T) == 4) {
+      level.backward_chosen_float(chosen, delta.data(), rate, dh, n_threads);
+    } else {
+      level.backward_chosen_double(chosen, delta.data(), rate, dh, n_threads);
+    }
+  }
+  return Result<T>(dh, 2, sizes, owner);
+}
+
+template <class T>
+void bind_chosen(nb::module_& m) {
+  m.def("forward_chosen", &forward_chosen<T>, "D"_a.noconvert(), "c"_a.noconvert(), "h"_a.noconvert(), "columns"_a.noconvert(),
+        "rows"_a.noconvert(), "n_threads"_a, "level"_a);
+  m.def("backward_chosen", &backward_chosen<T>, "D"_a.noconvert(), "c"_a.noconvert(), "h"_a.noconvert(),
+        "columns"_a.noconvert(), "rows"_a.noconvert(), "delta"_a.noconvert(), "rate"_a, "n_threads"_a, "level"_a);
+}
+
 }  // namespace
 }  // namespace hardzero
 
@@ -499,17 +616,17 @@ NB_MODULE(_core, m) {
   bind_precision<double>(m, "Inputs64", "Network64");
   m.def("activate", &activate<float>, "code"_a, "parameter"_a, "x"_a.noconvert(), "level"_a);
   m.def("activate", &activate<double>, "code"_a, "parameter"_a, "x"_a.noconvert(), "level"_a);
+  bind_chosen<float>(m);
+  bind_chosen<double>(m);
   m.def("stream_key", [](std::uint64_t seed, const std::string& purpose, std::uint64_t epoch) {
     return stream_key(seed, purpose.data(), purpose.size(), epoch);
   });
   m.def("entry_hash", &entry_hash);
-  m.def("uniforms", [](std::uint64_t key, std::uint64_t row_hash, std::int64_t n_columns) {
-    float* numbers = new float[static_cast<std::size_t>(n_columns) + 1];
-    nb::capsule owner(numbers, [](void* p) noexcept { delete[] static_cast<float*>(p); });
-    uniforms(key, row_hash, n_columns, numbers);
-    const std::size_t n = static_cast<std::size_t>(n_columns);
-    return Result<float>(numbers, 1, &n, owner);
-  });
+  m.def("uniforms", &uniforms, "key"_a, "row_hashes"_a.noconvert(), "n_columns"_a, "level"_a);
+  m.def("uniforms_at", &uniforms_at<std::int32_t>, "key"_a, "row_hashes"_a.noconvert(), "indptr"_a.noconvert(),
+        "indices"_a.noconvert(), "level"_a);
+  m.def("uniforms_at", &uniforms_at<std::int64_t>, "key"_a, "row_hashes"_a.noconvert(), "indptr"_a.noconvert(),
+        "indices"_a.noconvert(), "level"_a);
   m.def("philox", [](const std::vector<std::uint32_t>& counter, const std::vector<std::uint32_t>& key) {
     if (counter.size() != 4 || key.size() != 2) throw std::invalid_argument("philox takes 4 and 2 words");
     std::vector<std::uint32_t> block(4);

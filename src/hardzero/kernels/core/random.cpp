@@ -41,16 +41,4 @@ std::uint64_t entry_hash(std::uint64_t column, double value) {
   return mix((mix(column + kGolden) ^ bits) + kGolden);
 }
 
-void uniforms(std::uint64_t key, std::uint64_t row_hash, std::int64_t n_columns, float* numbers) {
-  const std::uint32_t words[2] = {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
-  for (std::int64_t quad = 0; quad * 4 < n_columns; ++quad) {
-    const std::uint32_t counter[4] = {static_cast<std::uint32_t>(row_hash), static_cast<std::uint32_t>(row_hash >> 32),
-                                      static_cast<std::uint32_t>(quad), 0};
-    std::uint32_t block[4];
-    philox(counter, words, block);
-    for (std::int64_t lane = 0; lane < 4 && quad * 4 + lane < n_columns; ++lane)
-      numbers[quad * 4 + lane] = static_cast<float>(block[lane] >> 8) * 0x1p-24f;
-  }
-}
-
 }  // namespace hardzero

@@ -9,7 +9,5 @@ void philox(const std::uint32_t counter[4], const std::uint32_t key[2], std::uin
 std::uint64_t stream_key(std::uint64_t seed, const char* purpose, std::uint64_t n_bytes, std::uint64_t epoch);
 // Hash of an entry that is not zero; a row's hash is the sum of its entries'.
 std::uint64_t entry_hash(std::uint64_t column, double value);
-// Uniform numbers in [0, 1) for the first n_columns columns of a row.
-void uniforms(std::uint64_t key, std::uint64_t row_hash, std::int64_t n_columns, float* numbers);
 
 }  // namespace hardzero
