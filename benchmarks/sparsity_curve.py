@@ -7,7 +7,7 @@ cosine, in place of 38 and more at a constant one. The epoch counts that has the
 error on the 10,000 validation rows; error and zeros are those of the 10,000 test rows.
 
 The result is written after each network, ``--resume`` goes on from there, and the
-picture is drawn at the end. About 30 minutes on 2 cores, of which it uses one.
+picture is drawn at the end. About 20 minutes on 2 cores, of which it uses one.
 """
 
 from __future__ import annotations

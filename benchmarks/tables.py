@@ -7,8 +7,12 @@ script rewrites what is between them, so no number is typed by hand. Names:
 * ``never_lose`` (``:N``), ``memory``, ``mnist``, ``wide_sparse``, ``dropout``;
 * ``pretraining_step:kernels``, ``pretraining_step:step``;
 * ``reconstruction_sampling``;
+* ``pretraining_ratings``, ``pretraining_ratings:pairs``;
+* ``pretraining_amazon``, ``pretraining_amazon:gains``;
 * ``sparsity_curve``, ``sparsity_curve:verdict`` (sentences);
 * ``tabular`` (scores), ``tabular:seconds``, ``tabular:verdict`` (sentences);
+* ``pretraining_mnist`` (errors), ``pretraining_mnist:layers``;
+* ``label_fractions``; ``few_labels`` (final), ``few_labels:search``;
 * ``machine:SCRIPT``, one sentence on where a result was taken.
 """
 
@@ -24,8 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import dropout
+import few_labels
+import label_fractions
 import machine
 import mnist
+import pretraining_amazon
+import pretraining_mnist
+import pretraining_ratings
 import pretraining_step
 import sparsity_curve
 import tabular
@@ -340,6 +349,82 @@ def sparsity_curve_table(script: str, detail: str = "errors") -> str:
     return details[detail]([r for r in records if r["absent"] is None])
 
 
+def pretraining_ratings_table(script: str, detail: str = "errors") -> str:
+    """RMSE and zeros of each model beside the paper's, or models in pairs."""
+    details = {"errors": _ratings_errors, "pairs": _ratings_pairs}
+    if detail not in details:
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: {', '.join(details)}."
+        )
+    return details[detail](_read(script)["records"])
+
+
+def pretraining_amazon_table(script: str, detail: str = "accuracies") -> str:
+    """Accuracy of each contender by labels and domain, or the gains of pre-training."""
+    details = {"accuracies": _amazon_accuracies, "gains": _amazon_gains}
+    if detail not in details:
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: {', '.join(details)}."
+        )
+    return details[detail](_read(script)["records"])
+
+
+def pretraining_mnist_table(script: str, detail: str = "errors") -> str:
+    """Errors with and without pre-training, or how the layers were learned."""
+    details = {"errors": _pretraining_errors, "layers": _pretraining_layers}
+    if detail not in details:
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: {', '.join(details)}."
+        )
+    return details[detail](_read(script))
+
+
+def label_fractions_table(script: str) -> str:
+    """One row a number of labels: mean error and deviation of each kind of network."""
+    found = {
+        (point["n_labels"], point["activation"], point["pretrained"]): point["errors"]
+        for point in label_fractions.points(_read(script)["records"])
+    }
+    columns = [
+        (activation, pretrained)
+        for activation in label_fractions.ACTIVATIONS
+        for pretrained in (False, True)
+    ]
+    rows = []
+    for n_labels in sorted({key[0] for key in found}):
+        of = [found.get((n_labels, *column), []) for column in columns]
+        cells = [_mean_error(errors) for errors in of]
+        rows.append([f"{n_labels:,}", str(max(map(len, of))), *cells])
+    names = [f"{a}, {'with' if with_ else 'without'}" for a, with_ in columns]
+    return _markdown(["labels", "draws", *names], rows)
+
+
+def few_labels_table(script: str, detail: str = "final") -> str:
+    """Show the final comparison, or the best of each recipe in the search."""
+    content = _read(script)
+    if detail == "search":
+        return _few_labels_search(content["records"])
+    if detail != "final":
+        raise SystemExit(
+            f"No table is called {script}:{detail}. Details: final, search."
+        )
+    rows = []
+    for recipe, how in content["chosen"]["pair"].items():
+        runs = few_labels.final_runs(content["records"], content["chosen"], recipe)
+        tuned = f"{how['fine_tuning']}, {how['n_epochs']} epochs"
+        rows.append([recipe, tuned, _mean_percent(runs, "error")])
+    gain = content["comparison"]
+    rows.append(
+        [
+            "gain",
+            f"better on {gain['n_gains']} of {gain['n_splits']} splits, "
+            f"p = {gain['p_value']:.2g} (corrected {gain['corrected_p_value']:.2g})",
+            f"{100 * gain['gain']:.2f} ± {100 * gain['deviation_of_gain']:.2f} points",
+        ]
+    )
+    return _markdown(["pre-training", "fine-tuning", "test error"], rows)
+
+
 def machine_sentence(_: str, script: str) -> str:
     """Processor, cores, versions, commit and date of a result."""
     content = _read(script)
@@ -367,7 +452,12 @@ TABLES: dict[str, Callable[..., str]] = {
     "dropout": dropout_table,
     "pretraining_step": pretraining_step_table,
     "reconstruction_sampling": reconstruction_sampling_table,
+    "pretraining_ratings": pretraining_ratings_table,
+    "pretraining_amazon": pretraining_amazon_table,
     "sparsity_curve": sparsity_curve_table,
+    "pretraining_mnist": pretraining_mnist_table,
+    "label_fractions": label_fractions_table,
+    "few_labels": few_labels_table,
     "machine": machine_sentence,
 }
 
@@ -392,6 +482,87 @@ def _dropout_cells(found: dict[str, Record], library: str) -> list[str]:
     times = [_three_digits(record["cpu_ms"]["median"]) for record in pair]
     ratios = [record["ratio_cpu"]["median"] for record in pair]
     return [times[0], f"{times[1]} ({ratios[1] / ratios[0]:.2f}x)"]
+
+
+def _plus_minus(values: Sequence[float], digits: int) -> str:
+    mean, deviation = values
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def _ratings_errors(records: list[Record]) -> str:
+    """One row a model: without, with pre-training and in the paper, error and zeros."""
+    found: dict[str, list[Record]] = {}
+    for summary in pretraining_ratings.summaries(records):
+        found.setdefault(summary["model"], []).append(summary)
+    rows = []
+    for model, of in found.items():
+        errors = [_plus_minus(summary["rmse"], 3) for summary in of]
+        zeros = [_plus_minus(s["zeros"], 1) for s in of if s["zeros"] is not None]
+        published = ["", ""]
+        if model in pretraining_ratings.ARCHITECTURES:
+            paper = pretraining_ratings.ARCHITECTURES[model].published
+            published = [_plus_minus(paper[:2], 3), _plus_minus(paper[2:], 1)]
+        if not zeros:  # the paper gives those of the words
+            published[1] = ""
+        row = [*errors, *[""] * (2 - len(errors)), published[0]]
+        rows.append([model, *row, *zeros, *[""] * (2 - len(zeros)), published[1]])
+    header = ["RMSE in stars", "without", "pre-trained", "paper, pre-trained"]
+    return _markdown([*header, "zeros, %", "pre-trained", "paper"], rows)
+
+
+def _ratings_pairs(records: list[Record]) -> str:
+    """One row a pair: how much lower the first one's RMSE is, over the rows."""
+    rows = []
+    for pair in pretraining_ratings.COMPARED:
+        comparison, n_better, n_folds = pretraining_ratings.compare(records, *pair)
+        names = [name + ", pre-trained" * is_pretrained for name, is_pretrained in pair]
+        low, high = comparison.interval
+        rows.append(
+            [
+                *names,
+                f"{comparison.difference:+.3f} ({low:+.3f} to {high:+.3f})",
+                f"{comparison.p_value:.2g}",
+                f"{n_better} of {n_folds}",
+            ]
+        )
+    return _markdown(["network", "beside", "gain (95 %)", "p", "better folds"], rows)
+
+
+def _amazon_accuracies(records: list[Record]) -> str:
+    """One row a contender; mean of all domains, then of each, by number of labels."""
+    found = pretraining_amazon.accuracies(records)
+    counts = sorted({key[0] for scores in found.values() for key in scores})
+    domains = dict.fromkeys(key[1] for scores in found.values() for key in scores)
+    rows = []
+    for n_labels in counts:
+        for name, scores in found.items():
+            means = [
+                statistics.mean(
+                    score for key, score in scores.items() if key[:2] == (n_labels, of)
+                )
+                for of in domains
+            ]
+            cells = [f"{100 * mean:.1f}" for mean in (statistics.mean(means), *means)]
+            rows.append([f"{n_labels:,}", name, *cells])
+    return _markdown(["labels", "accuracy, %", "mean", *domains], rows)
+
+
+def _amazon_gains(records: list[Record]) -> str:
+    """One row a pair: points of accuracy by number of labels, and McNemar's test."""
+    found = pretraining_amazon.accuracies(records)
+    counts = sorted({key[0] for scores in found.values() for key in scores})
+    rows = []
+    for better, other in pretraining_amazon.pairs(found):
+        cells = []
+        for n_labels in counts:
+            mean, low, high = pretraining_amazon.gain(
+                found[better], found[other], n_labels
+            )
+            cells.append(f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})")
+        p_value = pretraining_amazon.paired(records, better, other).p_value
+        rows.append([f"{better}, less {other}", *cells, f"{p_value:.2g}"])
+    header = ["points", *(f"{n_labels:,} labels" for n_labels in counts)]
+    return _markdown([*header, f"McNemar's p, {counts[-1]:,}"], rows)
 
 
 def _curve_errors(records: list[Record]) -> str:
@@ -452,6 +623,83 @@ def _mean_percent(runs: list[Record], key: str) -> str:
     values = [100 * run[key] for run in runs]
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.2f} ± {deviation:.2f} %"
+
+
+def _pretraining_errors(content: Record) -> str:
+    """One row a pair of networks: ours, the paper's, and how sure the difference is."""
+    rows = []
+    for pair in content["comparisons"]:
+        activation, l1 = pair["activation"], pair["l1_activation"]
+        runs = [
+            run
+            for phase in ("fine-tuning", "without")
+            for run in pretraining_mnist.selected(
+                content["records"], activation, phase, l1
+            )
+            if run["seed"] == pair["seed"]
+        ]
+        paper = pretraining_mnist.PUBLISHED[activation]
+        name = activation if l1 is None else f"{activation}, L1 {l1:g} in fine-tuning"
+        low, high = (100 * end for end in pair["interval"])
+        rows.append(
+            [
+                name,
+                " / ".join(f"{100 * run['test_error']:.2f}" for run in runs) + " %",
+                " / ".join(f"{error:.2f}" for error in paper) + " %",
+                f"{100 * pair['difference']:+.2f} ({low:+.2f} to {high:+.2f})",
+                f"{pair['p_value']:.2g}",
+                " / ".join(f"{100 * run['zeros']:.1f}" for run in runs) + " %",
+                " / ".join(f"{run['learning_rate']:g}" for run in runs),
+            ]
+        )
+    header = ["with / without", "test error", "paper", "gain in points (95 %)", "p"]
+    return _markdown([*header, "exact zeros", "rate"], rows)
+
+
+def _pretraining_layers(content: Record) -> str:
+    """Which rate was kept for each layer, and what the first phase took."""
+    rows = [
+        [
+            run["activation"],
+            ", ".join(dict.fromkeys(run["decoder"])),
+            ", ".join(f"{rate:g}" for rate in run["learning_rates"]),
+            ", ".join(f"{min(of):.3g}" for of in run["validation_losses"]),
+            ", ".join(f"{100 * zeros:.0f} %" for zeros in run["zeros_by_layer"]),
+            f"{run['cpu_minutes']:.1f}",
+        ]
+        for run in content["records"]
+        if run["phase"] == "pretraining" and run["absent"] is None
+    ]
+    header = ["layers", "decoder", "rates", "validation losses", "zeros"]
+    return _markdown([*header, "CPU minutes"], rows)
+
+
+def _mean_error(errors: list[float]) -> str:
+    if len(errors) < 2:
+        return "".join(f"{100 * error:.2f} %" for error in errors)
+    return _mean_percent([{"error": error} for error in errors], "error")
+
+
+def _few_labels_search(records: list[Record]) -> str:
+    searched = few_labels.searched(records)
+    rows = []
+    for network, recipe in dict.fromkeys((r["network"], r["recipe"]) for r in searched):
+        best = few_labels.best_fine_tuning(records, network, recipe)
+        runs = [r for r in searched if (r["network"], r["recipe"]) == (network, recipe)]
+        zeros = [statistics.mean(run["zeros"]) for run in runs if "zeros" in run]
+        seconds = statistics.mean(run.get("pretraining_cpu_seconds", 0) for run in runs)
+        rows.append(
+            [
+                network,
+                recipe or "none",
+                f"{100 * best['error']:.1f} %",
+                f"{best['fine_tuning']}, {best['n_epochs']} epochs",
+                f"{100 * statistics.mean(zeros):.0f} %" if zeros else "",
+                f"{seconds:.0f}" if recipe else "",
+            ]
+        )
+    header = ["hidden units", "pre-training", "error", "best fine-tuning"]
+    return _markdown([*header, "zeros of the code", "CPU seconds"], rows)
 
 
 def _tabular_scores(found: dict[str, dict[str, Record]]) -> str:

@@ -185,7 +185,9 @@ class FitHistory:
                 parts.append(f"dead units {' / '.join(map(str, self.dead_units[i]))}")
             lines.append(f"  best epoch {self.best_epoch}: {', '.join(parts)}")
         for number, history in enumerate(self.pretraining, 1):
-            lines.append(f"  pre-training of layer {number}: {history!r}")
+            first, *rest = repr(history).splitlines()
+            lines.append(f"  pre-training of layer {number}: {first}")
+            lines += [f"  {line}" for line in rest]
         return "\n".join(lines)
 
     def _check(self) -> None:

@@ -100,7 +100,9 @@ def assert_equal(first, second):
 
 
 @every_corruption
-@pytest.mark.parametrize("options", [{}, {"tied": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"l1_activation": 0.1}, {"tied": True, "l1_activation": 0.1}], ids=str
+)
 def test_weighted_rows_are_repeated_rows(corruption, options):
     """In one batch, a row of weight 2 is as good as two, noise included."""
     weights = np.random.default_rng(0).integers(0, 4, 150)
@@ -167,6 +169,13 @@ def test_layers_and_epochs_have_noise_of_their_own():
         assert 0.4 < one.mean() < 0.6
         for other in seen[:number]:
             assert len({one.sum(), other.sum()}) == 2
+
+
+def test_layers_have_first_weights_of_their_own():
+    """Two layers of the same size do not start from the same weights."""
+    network = make((64, 64), max_epochs=1, learning_rate=1e-14).fit(X)
+    first, second = (layer.W.ravel() for layer in network.stack_.layers)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
 
 
 # ------------------------------------------------------------------ the same bits
@@ -380,8 +389,8 @@ def test_sampling_with_validation_rows():
     [
         (X, {}, "sampling=0.2 was given with a dense X, expected sparse rows"),
         (WIDE, {"tied": True}, "sampling=0.2 was given with tied=True, expected"),
-        (WIDE, {"solver": "adam"}, "needs plain gradient descent"),
-        (WIDE, {"momentum": 0.9}, "needs plain gradient descent"),
+        (WIDE, {"solver": "adam"}, "Give solver='sgd', momentum=0"),
+        (WIDE, {"momentum": 0.9}, "Give solver='sgd', momentum=0"),
         (WIDE, {"share": 0.0}, "reconstruction_sampling=0.0 was given"),
         (WIDE, {"share": "all"}, "reconstruction_sampling='all' was given"),
     ],
@@ -437,7 +446,7 @@ def test_the_noise_of_validation_rows_stays_the_same():
 
 def test_the_best_rate_of_a_grid_is_kept():
     """Each layer takes the one with the least error on validation rows."""
-    rates = (1e-4, 0.003, 0.03)
+    rates = (1e-4, 0.03, 0.003)
     network = make((20, 10), learning_rate=rates, max_epochs=5)
     chosen = clone(network).fit(X[:100], X_val=X[100:])
     single = [
@@ -445,7 +454,7 @@ def test_the_best_rate_of_a_grid_is_kept():
         for rate in rates
     ]
     least = min(single, key=lambda one: min(one.histories_[0].validation_loss))
-    assert chosen.learning_rates_[0] == least.learning_rates_[0]
+    assert chosen.learning_rates_[0] == least.learning_rates_[0] == 0.03
     assert chosen.stack_.layers[0] == least.stack_.layers[0]
     assert len(chosen.learning_rates_) == 2
     assert set(chosen.learning_rates_) <= set(rates)

@@ -29,6 +29,7 @@ from hardzero import (
     RatingRegressor,
     RectifierClassifier,
     RectifierRegressor,
+    save,
 )
 from hardzero.engine.denoise import DenoisingNetwork
 from hardzero.kernels.sparse import SparseNetwork
@@ -919,3 +920,30 @@ def test_ctrl_c_in_the_second_phase():
     assert len(one.history_.pretraining) == 2
     whole = network(max_epochs=2).fit(X, MARKED)
     assert one.stack_ == whole.stack_
+
+
+def test_scores_count_rows_with_targets_only():
+    """Rows marked by -1 or NaN neither help nor harm a score; weights go with rows"""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] > 0)
+    known = np.arange(60) < 40
+    weights = rng.uniform(1, 2, 60)
+    classifier = RectifierClassifier((8,), pretraining="denoising", random_state=0)
+    classifier.fit(X, np.where(known, y, -1))
+    expected = classifier.score(X[known], y[known], weights[known])
+    assert classifier.score(X, np.where(known, y, -1), weights) == expected
+    regressor = RectifierRegressor((8,), pretraining="denoising", random_state=0)
+    target = np.where(known, X[:, 0], np.nan)
+    regressor.fit(X, target)
+    expected = regressor.score(X[known], X[known, 0])
+    assert regressor.score(X, target) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(DataError, match="y is NaN in all rows"):
+        regressor.score(X[~known], target[~known])
+
+
+def test_an_autoencoder_is_no_model_file(tmp_path):
+    """Its decoders would be lost, so saving it is refused"""
+    autoencoder = DenoisingAutoencoder((3,), max_epochs=1).fit(np.eye(20))
+    with pytest.raises(ParameterError, match="has decoders beside its network"):
+        save(autoencoder, tmp_path / "model")

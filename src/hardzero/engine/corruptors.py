@@ -122,8 +122,9 @@ class Masker(Corruptor):
         self._rate = rate
 
     def _dense(self, X: Array, hashes: UInt64, key: np.uint64) -> Array:
-        masked = uniforms(key, hashes, X.shape[1]) < self._rate
-        return np.where(masked, X.dtype.type(0), X)
+        kept = uniforms(key, hashes, X.shape[1]) >= self._rate
+        bits = X.view(f"u{X.itemsize}") * kept  # half the time of a choice by np.where
+        return bits.view(X.dtype)
 
     def _sparse(self, X: Matrix, hashes: UInt64, key: np.uint64) -> Matrix:
         kept = uniforms_at(key, hashes, X.indptr, X.indices) >= self._rate

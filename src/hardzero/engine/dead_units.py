@@ -26,6 +26,7 @@ def warn_of_dead_units(
     X: Matrix,
     learning_rate: float,
     l1_activation: float = 0.0,
+    place: str = "",
 ) -> None:
     """Warn if more than a tenth of the units of a hidden layer do not fire any more.
 
@@ -43,6 +44,8 @@ def warn_of_dead_units(
         Learning rate of these steps.
     l1_activation : float
         Penalty on the hidden activations.
+    place : str, default=""
+        What to call the only hidden layer; "hidden layer 1", if not given.
 
     Warns
     -----
@@ -68,7 +71,8 @@ def warn_of_dead_units(
         for fired, layer in zip(fired_before, worst, strict=True)
     )
     counts = ", ".join(
-        f"{layer.dead_units} of {layer.fired.size} in hidden layer {number}"
+        f"{layer.dead_units} of {layer.fired.size} in "
+        f"{place or f'hidden layer {number}'}"
         for number, layer in zip(numbers, worst, strict=True)
     )
     were_killed = 2 * n_killed > n_dead

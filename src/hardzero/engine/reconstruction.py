@@ -15,7 +15,7 @@ spelling                   cost of an entry                reconstruction      t
 ``censored_gaussian(s)``   x = 0: -log Phi(-t)             a Phi(t)            >= 0
                            x > 0: (x - a)^2 / (2 s^2)      + s phi(t)
 ``censored_laplace(s)``    x = 0: -log P(u <= 0)           max(0, a)           >= 0
-                           x > 0: abs(x - a) / s           + s exp(-|t|) / 2
+                           x > 0: abs(x - a) / s           + s/2 exp(-abs t)
 =========================  ==============================  ==================  =======
 
 A row costs the sum over its features. The targets of the first layer are the input,

@@ -227,6 +227,7 @@ def train(
             file,
             bar,
             l1_activation,
+            title,
             keeps_epochs=keeps_epochs,
         )
         try:
@@ -313,6 +314,7 @@ class _Run:
         file: CheckpointFile | None,
         bar: ProgressBar,
         l1_activation: float,
+        title: str,
         *,
         keeps_epochs: bool,
     ) -> None:
@@ -325,6 +327,7 @@ class _Run:
         self._file = file
         self._bar = bar
         self._l1_activation = l1_activation
+        self._title = title
         self._epochs = list(start.epochs)
         self._n_before = start.n_epochs
         self._best = start.best
@@ -393,6 +396,7 @@ class _Run:
                 self._data.X,
                 self._rate,
                 self._l1_activation,
+                "" if self._title == "training" else self._title,
             )
         stack = self._weights()
         verdict = self._validate(stack)

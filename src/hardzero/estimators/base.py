@@ -18,6 +18,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.metrics import check_scoring
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from hardzero import kernels
@@ -45,7 +46,12 @@ from hardzero.estimators.parameters import (
     check_parameters,
     draw_seed,
 )
-from hardzero.estimators.pretraining import Pretrained, Unlabeled, pretrain
+from hardzero.estimators.pretraining import (
+    Pretrained,
+    Unlabeled,
+    is_fitted,
+    pretrain,
+)
 from hardzero.estimators.scoring import name_scorer, score_rows
 from hardzero.estimators.split import split_off_validation_rows
 from hardzero.estimators.targets import Classes, Coding
@@ -230,7 +236,7 @@ optional
         self._keep(trained, network, coding, settings, seed, told, incremental=False)
         callbacks.after_fit()
         if trained.history.stopped == "interrupted" and not callbacks.stopped:
-            _warn_of_interrupt(trained)
+            _warn_of_interrupt(trained, self.checkpoint is not None)
         return self
 
     def _partial_fit(
@@ -438,6 +444,8 @@ optional
             if X_unlabeled is not None:
                 _warn_of_unused_rows("there is no pre-training")
             return None
+        if X_unlabeled is not None and is_fitted(self.pretraining):
+            _warn_of_unused_rows("the hidden layers were trained before")
         parts = [Unlabeled(rows.X, rows.sample_weight)]
         if rows.unlabeled is not None:
             parts.append(rows.unlabeled)
@@ -710,6 +718,19 @@ optional
 
     # ------------------------------------------- what the public estimators decide
 
+    def _with_targets(self, X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Leave out rows that are marked as having no target."""
+        if self.pretraining is None:
+            return X, y, weights
+        _, is_unlabeled = self._separate(y)
+        if is_unlabeled is None:
+            return X, y, weights
+        kept = np.flatnonzero(~is_unlabeled)
+        rows, targets, *more = (
+            _safe_indexing(part, kept) for part in (X, y, weights) if part is not None
+        )
+        return rows, targets, more[0] if more else None
+
     def _separate(self, y: Any) -> tuple[Any, Array | None]:
         """Return targets, and which rows are marked as having none."""
         raise NotImplementedError
@@ -794,11 +815,14 @@ def _plain(value: Any) -> str | int | float | bool | None:
     return plain_float(value)
 
 
-def _warn_of_interrupt(trained: Trained) -> None:
+def _warn_of_interrupt(trained: Trained, has_checkpoint: bool = False) -> None:
     history = trained.history
-    going_on = ", or, if warm_start=True, to go on" if trained.is_whole else ""
+    how = "to train from the start"
+    if has_checkpoint:
+        how = "to go on from the checkpoint"
+    elif trained.is_whole:
+        how += ", or, if warm_start=True, to go on"
     warn_user(
         f"training was interrupted; the weights of epoch {history.best_epoch} of "
-        f"{history.n_epochs} are kept. Call fit again to train from the start"
-        f"{going_on}."
+        f"{history.n_epochs} are kept. Call fit again {how}."
     )

@@ -1,7 +1,7 @@
 """Denoising auto-encoders: hidden layers learned from rows without targets."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any, Self
 
@@ -20,7 +20,6 @@ from hardzero.activations import Activation
 from hardzero.engine.checkpoint import Checkpoint
 from hardzero.engine.corruption import Corruption, parse_corruption
 from hardzero.engine.denoise import (
-    Change,
     DenoisingNetwork,
     SampledDenoisingNetwork,
 )
@@ -28,17 +27,27 @@ from hardzero.engine.forward import ForwardPass
 from hardzero.engine.initialise import initialise
 from hardzero.engine.reconstruction import (
     Decoder,
-    Linear,
     Reconstruction,
     parse_decoder,
 )
-from hardzero.engine.train import Settings, TrainingState, Validation, train
+from hardzero.engine.train import Settings, Validation, train
 from hardzero.errors import DataError, DivergenceError, ParameterError, warn_user
 from hardzero.estimators.inputs import read_features, read_rows
+from hardzero.estimators.layers import (
+    HOMOGENEOUS,
+    Forward,
+    LayerPlan,
+    LayerRows,
+    LearnedLayer,
+    choose_corruption,
+    choose_decoder,
+    value_range,
+)
 from hardzero.estimators.parameters import (
     DENOISING,
     check_hidden_activations,
     check_parameter,
+    check_parameters,
     draw_seed,
 )
 from hardzero.estimators.split import split_off_validation_rows
@@ -56,125 +65,6 @@ from hardzero.threads import count_threads
 __all__ = ["DenoisingAutoencoder"]
 
 Array = npt.NDArray[Any]
-UInt64 = npt.NDArray[np.uint64]
-
-
-Forward = Callable[[RectifierStack, Matrix], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of a layer: its inputs, what their noise depends on, and their weights."""
-
-    X: Matrix
-    hashes: UInt64
-    weights: Array | None
-
-    def take(self, chosen: Array) -> "_Rows":
-        weights = None if self.weights is None else self.weights[chosen]
-        return _Rows(self.X[chosen], self.hashes[chosen], weights)
-
-    def replaced(self, X: Matrix) -> "_Rows":
-        return _Rows(X, self.hashes, self.weights)
-
-    def through(self, stack: RectifierStack, forward: Forward) -> "_Rows":
-        return self.replaced(forward(stack, self.X))
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """How a layer is to be trained, and what its decoder puts out."""
-
-    number: int
-    n_units: int
-    activation: Activation
-    corruption: Corruption
-    decoder: Decoder
-    l1_activation: float
-    below: Layer | None  # the layer that makes its inputs
-
-    @property
-    def inputs(self) -> Change | None:
-        """What makes inputs of the rows, which are pre-activations, if need be."""
-        return self._activate if self.sees_preactivations else None
-
-    @property
-    def target(self) -> Change | None:
-        """What makes targets of the rows."""
-        is_same = self._signs is None and not self._is_shifted
-        return None if is_same else self._to_target
-
-    def reconstruct(self, a: Array) -> Array:
-        """Return outputs of the decoder as outputs of the layer below."""
-        made = self.decoder.reconstruct(a)
-        if self.sees_preactivations:
-            return np.asarray(self._activate(made))
-        if self._is_shifted:
-            made = 2 * made - 1
-        return np.asarray(made if self._signs is None else made * self._signs)
-
-    @property
-    def sees_preactivations(self) -> bool:
-        is_asked = isinstance(self.decoder, Linear) and self.decoder.before_activation
-        return self.below is not None and is_asked
-
-    @property
-    def _signs(self) -> Array | None:
-        """Signs that targets do without."""
-        if self.below is None or self.decoder.accepts[0] < 0:
-            return None
-        return self.below.signs
-
-    @property
-    def _is_shifted(self) -> bool:
-        is_tanh = self.below is not None and self.below.activation.name == "tanh"
-        return is_tanh and self.decoder.name == "sigmoid"
-
-    def _to_target(self, h: Matrix) -> Matrix:
-        target = h if self._signs is None else h * self._signs
-        return (target + 1) / 2 if self._is_shifted else target
-
-    def _activate(self, z: Matrix) -> Matrix:
-        assert self.below is not None
-        h: Array = self.below.activation(z, self.below.slopes)
-        return h if self.below.signs is None else h * self.below.signs
-
-
-@dataclass(frozen=True, eq=False)
-class _Learned:
-    """A layer that was trained: encoder and decoder, and where training stands."""
-
-    plan: _Plan
-    stack: RectifierStack
-    history: FitHistory
-    rate: float
-    state: TrainingState | None
-
-    @property
-    def encoder(self) -> RectifierStack:
-        return RectifierStack(self.stack.layers[:1], "identity")
-
-    @property
-    def linear(self) -> RectifierStack:
-        """The encoder without its activation."""
-        layer = self.stack.layers[0]
-        return RectifierStack((Layer(layer.W, layer.b, "identity"),), "identity")
-
-    @property
-    def best_loss(self) -> float:
-        """Validation loss of the epoch whose weights were kept."""
-        return self.history.validation_loss[self.history.best_epoch - 1]
-
-    def interrupted(self) -> "_Learned":
-        return replace(self, history=replace(self.history, stopped="interrupted"))
-
-    def rescaled(self, scale: Array) -> "_Learned":
-        """Return the layer with outputs divided by a scale; decoded, they are equal."""
-        encoder, decoder = self.stack.layers
-        smaller = replace(encoder, W=encoder.W / scale, b=encoder.b / scale)
-        larger = replace(decoder, W=decoder.W * scale[:, None])
-        stack = RectifierStack((smaller, larger), "identity")
-        return replace(self, stack=stack, state=None)
 
 
 class DenoisingAutoencoder(
@@ -330,7 +220,7 @@ class DenoisingAutoencoder(
 
     stack_: RectifierStack
     histories_: tuple[FitHistory, ...]
-    _layers: tuple[_Learned, ...]
+    _layers: tuple[LearnedLayer, ...]
     _fixed: dict[str, str]  # parameters that partial_fit cannot change
     _seed: int
 
@@ -435,15 +325,18 @@ optional
         held_out = None
         if X_val is not None:
             X_val = read_features(self, X_val, dtype=X.dtype, reset=False)
-            held_out = _Rows(X_val, row_hashes(X_val), None)
+            held_out = LayerRows(X_val, row_hashes(X_val), None)
         seed = self._draw_seed()
         layers = self._train(self._split(X, weights, held_out, seed), seed)
         self._keep(layers, seed, incremental=False)
         if layers[-1].history.stopped == "interrupted":
+            how = "train from the start"
+            if self.checkpoint is not None:
+                how = "go on from the checkpoint"
             warn_user(
                 f"training was interrupted in layer {len(layers)} of "
                 f"{len(self._sizes())}; it is kept as it is, with those below it. Call "
-                "fit again to train from the start."
+                f"fit again to {how}."
             )
         return self
 
@@ -486,7 +379,7 @@ optional
         before = () if is_first else self._previous_layers()
         X, weights = self._read(X, sample_weight, reset=is_first)
         seed = draw_seed(self.random_state) if is_first else self._seed
-        rows = _Rows(X, row_hashes(X), weights)
+        rows = LayerRows(X, row_hashes(X), weights)
         layers = self._train([rows], seed, n_epochs=1, before=before)
         if layers[-1].history.stopped == "interrupted":
             raise KeyboardInterrupt
@@ -526,10 +419,10 @@ n_features)
         )
 
     def _split(
-        self, X: Matrix, weights: Array | None, held_out: _Rows | None, seed: int
-    ) -> list[_Rows]:
+        self, X: Matrix, weights: Array | None, held_out: LayerRows | None, seed: int
+    ) -> list[LayerRows]:
         """Return rows to train on and, if there are, rows to validate on."""
-        rows = _Rows(X, row_hashes(X), weights)
+        rows = LayerRows(X, row_hashes(X), weights)
         if held_out is not None:
             return [rows, held_out]
         if not (self.early_stopping or self._has_grid()):
@@ -542,31 +435,31 @@ n_features)
 
     def _train(
         self,
-        data: list[_Rows],
+        data: list[LayerRows],
         seed: int,
         *,
         n_epochs: int | None = None,
-        before: Sequence[_Learned] = (),
-    ) -> list[_Learned]:
+        before: Sequence[LearnedLayer] = (),
+    ) -> list[LearnedLayer]:
         """Train one layer after the other, each on what those below make of the rows.
 
         Parameters
         ----------
-        data : list of _Rows
+        data : list of LayerRows
             Training rows, then validation rows if there are any.
         seed : int
             Seed of everything.
         n_epochs : int, optional
             How many epochs to run; `max_epochs`, if not given.
-        before : sequence of _Learned
+        before : sequence of LearnedLayer
             Layers to go on with.
 
         Returns
         -------
-        list of _Learned
+        list of LearnedLayer
             The layers; after an interrupt those that were trained.
         """
-        layers: list[_Learned] = []
+        layers: list[LearnedLayer] = []
         none: list[None] = [None] * len(self._sizes())
         try:
             for old in before or none:
@@ -581,12 +474,12 @@ n_features)
 
     def _add_layer(
         self,
-        layers: list[_Learned],
-        lower: list[_Rows],
+        layers: list[LearnedLayer],
+        lower: list[LayerRows],
         seed: int,
         n_epochs: int | None,
-        old: _Learned | None,
-    ) -> list[_Rows]:
+        old: LearnedLayer | None,
+    ) -> list[LayerRows]:
         """Train the next layer on rows of the last one; return its own rows."""
         number = len(layers) + 1
         forward = self._forward_pass()
@@ -614,18 +507,18 @@ n_features)
 
     def _train_layer(
         self,
-        plan: _Plan,
-        data: list[_Rows],
+        plan: LayerPlan,
+        data: list[LayerRows],
         seed: int,
         n_epochs: int | None,
-        before: _Learned | None,
-    ) -> _Learned:
+        before: LearnedLayer | None,
+    ) -> LearnedLayer:
         """Train one layer, at each learning rate of the grid if there is one."""
         rates = self._rates()
         if len(rates) == 1:
             file = self._checkpoint(plan, rates[0])
             return self._train_at(plan, data, seed, rates[0], file, n_epochs, before)
-        trained: list[_Learned] = []
+        trained: list[LearnedLayer] = []
         failed: DivergenceError | None = None
         is_interrupted = False
         for rate in rates:
@@ -649,14 +542,14 @@ n_features)
 
     def _train_at(
         self,
-        plan: _Plan,
-        data: list[_Rows],
+        plan: LayerPlan,
+        data: list[LayerRows],
         seed: int,
         rate: float,
         checkpoint: Checkpoint | None,
         n_epochs: int | None = None,
-        before: _Learned | None = None,
-    ) -> _Learned:
+        before: LearnedLayer | None = None,
+    ) -> LearnedLayer:
         rows = data[0]
         settings = self._settings(rows.X.shape[0], rate)
         own_seed = seed  # the file of the first layer tells it
@@ -691,19 +584,19 @@ n_features)
             at_end = network.state() if at_end is None else at_end
             # What was best is forgotten: later calls have no validation rows.
             state = replace(trained.state, best=None, network=at_end)
-        return _Learned(plan, trained.stack, trained.history, rate, state)
+        return LearnedLayer(plan, trained.stack, trained.history, rate, state)
 
     # ------------------------------------------------------------------ building
 
     def _plan(
-        self, number: int, decoder: Decoder, rows: _Rows, layers: list[_Learned]
-    ) -> _Plan:
+        self, number: int, decoder: Decoder, rows: LayerRows, layers: list[LearnedLayer]
+    ) -> LayerPlan:
         sizes = self._sizes()
         below = layers[-1].stack.layers[0] if layers else None
         corruption = self._of_layer("corruption", number)
         if isinstance(corruption, str) and corruption == "auto":
-            corruption = _choose_corruption(rows.X)
-        return _Plan(
+            corruption = choose_corruption(rows.X)
+        return LayerPlan(
             number=number,
             n_units=sizes[number - 1],
             activation=check_hidden_activations(self.activation, len(sizes))[
@@ -715,9 +608,9 @@ n_features)
             below=below,
         )
 
-    def _check_targets(self, plan: _Plan, X: Matrix) -> None:
+    def _check_targets(self, plan: LayerPlan, X: Matrix) -> None:
         low, high = plan.decoder.accepts
-        least, most = _range(X if plan.target is None else plan.target(X))
+        least, most = value_range(X if plan.target is None else plan.target(X))
         if not (low <= least and most <= high):
             remedy = "Choose"
             if plan.number == 1:
@@ -759,12 +652,12 @@ n_features)
                 )
 
     def _decoder_of(
-        self, number: int, data: list[_Rows], layers: list[_Learned]
+        self, number: int, data: list[LayerRows], layers: list[LearnedLayer]
     ) -> Decoder:
         given = self._of_layer("decoder", number)
         if isinstance(given, str) and given == "auto":
             below = layers[-1].stack.layers[0] if layers else None
-            given = _choose_decoder([some.X for some in data], below)
+            given = choose_decoder([some.X for some in data], below)
         return parse_decoder(given)
 
     def _is_rescaled(self, decoder: Decoder, below: Activation) -> bool:
@@ -772,7 +665,7 @@ n_features)
         return (
             self.rescale != "none"
             and decoder.accepts[1] == 1.0
-            and below.name in _HOMOGENEOUS
+            and below.name in HOMOGENEOUS
         )
 
     def _scale_of(self, X: Matrix) -> Array:
@@ -784,11 +677,11 @@ n_features)
 
     def _network(
         self,
-        plan: _Plan,
-        rows: _Rows,
+        plan: LayerPlan,
+        rows: LayerRows,
         seed: int,
         rate: float,
-        before: _Learned | None,
+        before: LearnedLayer | None,
     ) -> DenoisingNetwork:
         stack = self._first_stack(plan, rows, seed) if before is None else before.stack
         rule = self._rule(rate)
@@ -854,7 +747,9 @@ n_features)
         share = max(density, 1 / X.shape[1]) / max(1.0 - density, 1e-6)
         return float(min(1.0, share))
 
-    def _first_stack(self, plan: _Plan, rows: _Rows, seed: int) -> RectifierStack:
+    def _first_stack(
+        self, plan: LayerPlan, rows: LayerRows, seed: int
+    ) -> RectifierStack:
         n_inputs = rows.X.shape[1]
         stack = initialise(
             (n_inputs, plan.n_units, n_inputs),
@@ -920,7 +815,7 @@ n_features)
         suffix = f".rate{rate!r}" if self._has_grid() else ""
         return f"{fspath(self.checkpoint)}.layer{number}{suffix}"
 
-    def _checkpoint(self, plan: _Plan, rate: float) -> Checkpoint | None:
+    def _checkpoint(self, plan: LayerPlan, rate: float) -> Checkpoint | None:
         """Return the file of a layer."""
         if self.checkpoint is None:
             return None
@@ -944,9 +839,16 @@ n_features)
     # ------------------------------------------------------------------ reading
 
     def _check_parameters(self) -> None:
-        for name in self.get_params(deep=False):
-            if name in DENOISING:
-                check_parameter(self, name, DENOISING)
+        check_parameters(self, DENOISING)
+        is_plain = self.solver == "sgd" and not self.momentum and not self.l2
+        if self.reconstruction_sampling is not None and not is_plain:
+            raise ParameterError(
+                f"reconstruction_sampling={self.reconstruction_sampling!r} was given "
+                f"with solver={self.solver!r}, momentum={self.momentum!r} and l2="
+                f"{self.l2!r}, which would move the weights of all features in each "
+                "step. Give solver='sgd', momentum=0 and l2=0, and a learning_rate for "
+                "them, for example 0.05, or reconstruction_sampling=None."
+            )
         n_layers = len(self._sizes())
         if n_layers == 0:
             raise ParameterError(
@@ -975,7 +877,7 @@ n_features)
 
     # ------------------------------------------------------------------ keeping
 
-    def _previous_layers(self) -> tuple[_Learned, ...]:
+    def _previous_layers(self) -> tuple[LearnedLayer, ...]:
         """Return the layers that partial_fit goes on with."""
         now = self._structure()
         changed = [
@@ -1016,7 +918,9 @@ n_features)
             fixed[name] = ", ".join(map(str, each))
         return fixed
 
-    def _keep(self, layers: list[_Learned], seed: int, *, incremental: bool) -> None:
+    def _keep(
+        self, layers: list[LearnedLayer], seed: int, *, incremental: bool
+    ) -> None:
         self.__dict__.update(
             {
                 "stack_": RectifierStack(
@@ -1218,31 +1122,3 @@ n_features)
 
 
 _PIECE = 2**21  # numbers of the widest layer that are in memory at a time
-
-# Where f(c x) = c f(x) for c > 0: dividing weights and biases divides outputs.
-_HOMOGENEOUS = frozenset({"rectifier", "leaky_rectifier", "prelu", "identity"})
-
-
-def _choose_corruption(X: Matrix) -> Corruption:
-    """Return the noise that suits inputs of a layer."""
-    return parse_corruption("masking(0.8)" if sp.issparse(X) else "masking(0.5)")
-
-
-def _choose_decoder(inputs: list[Matrix], below: Layer | None) -> Decoder:
-    """Return the decoder that suits inputs of a layer."""
-    if below is not None and below.signs is not None:
-        inputs = [X * below.signs for X in inputs]
-    if min(_range(X)[0] for X in inputs) < 0:
-        return parse_decoder("linear")
-    if below is None and all(map(_is_binary, inputs)):
-        return parse_decoder("sigmoid")
-    return parse_decoder("softplus")
-
-
-def _is_binary(X: Matrix) -> bool:
-    values = X.data if sp.issparse(X) else X
-    return bool(((values == 0) | (values == 1)).all())
-
-
-def _range(X: Matrix) -> tuple[float, float]:
-    return float(X.min()), float(X.max())

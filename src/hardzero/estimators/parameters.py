@@ -55,13 +55,17 @@ class Check:
     remedy: str
 
 
-def check_parameters(estimator: BaseEstimator) -> None:
-    """Check the parameters of an estimator against `PARAMETERS`, then their mixture.
+def check_parameters(
+    estimator: BaseEstimator, checks: Mapping[str, Check] | None = None
+) -> None:
+    """Check the parameters of an estimator against a table, then their mixture.
 
     Parameters
     ----------
     estimator : BaseEstimator
         Estimator; parameters that the table does not have are not checked.
+    checks : mapping of str to Check, optional
+        Table; `PARAMETERS`, if not given.
 
     Raises
     ------
@@ -70,16 +74,16 @@ def check_parameters(estimator: BaseEstimator) -> None:
     """
     values = estimator.get_params(deep=False)
     for name in values:
-        if name in PARAMETERS:
-            check_parameter(estimator, name)
-    parse_schedule(values["learning_rate_schedule"])
+        if name in (PARAMETERS if checks is None else checks):
+            check_parameter(estimator, name, checks)
+    parse_schedule(values.get("learning_rate_schedule", "constant"))
     if values["momentum"] and values["solver"] != "sgd":
         raise ParameterError(
             f"momentum={values['momentum']!r} was given with solver="
             f"{values['solver']!r}, which has moments of its own. Give solver='sgd', "
             "or leave momentum at 0."
         )
-    if values["warm_start"] and values["checkpoint"] is not None:
+    if values.get("warm_start") and values["checkpoint"] is not None:
         raise ParameterError(
             f"checkpoint={values['checkpoint']!r} was given with warm_start=True, but "
             "both say from where training goes on. Give one of them."
@@ -94,7 +98,9 @@ def check_parameters(estimator: BaseEstimator) -> None:
             "pretraining was given with fit_intercept=False, but an auto-encoder "
             "learns biases. Give pretraining=None, or fit_intercept=True."
         )
-    if values["nesterov"] and not (values["solver"] == "sgd" and values["momentum"]):
+    if values.get("nesterov") and not (
+        values["solver"] == "sgd" and values["momentum"]
+    ):
         raise ParameterError(
             f"nesterov=True was given with solver={values['solver']!r} and "
             f"momentum={values['momentum']!r}, expected solver='sgd' and a momentum "
@@ -202,6 +208,12 @@ def _is_random_state(value: Any) -> bool:
     )
 
 
+def _is_autoencoder(value: Any) -> bool:
+    if type(value).__name__ == "FrozenEstimator":  # a fitted one
+        value = value.estimator
+    return hasattr(value, "learn_layers") and not isinstance(value, type)
+
+
 def _is_class_weight(value: Any) -> bool:
     if value is None or (isinstance(value, str) and value == "balanced"):
         return True
@@ -273,8 +285,7 @@ PARAMETERS = {
         lambda value: (
             value is None
             or (isinstance(value, str) and value == "denoising")
-            # A fitted one may be inside of a FrozenEstimator.
-            or hasattr(getattr(value, "estimator", value), "learn_layers")
+            or _is_autoencoder(value)
         ),
         "None, 'denoising' or a DenoisingAutoencoder",
         "Give, for example, DenoisingAutoencoder(max_epochs=50).",

@@ -19,6 +19,7 @@ from hardzero.stack import Layer, RectifierStack
 __all__ = [
     "Pretrained",
     "Unlabeled",
+    "is_fitted",
     "pretrain",
     "separate_labels",
     "separate_numbers",
@@ -121,7 +122,7 @@ def pretrain(
         If Ctrl-C ended the training of a layer.
     """
     given = estimator.pretraining
-    if isinstance(given, FrozenEstimator):
+    if is_fitted(given):
         return _fitted(given.estimator, first)
     autoencoder = (
         DenoisingAutoencoder() if isinstance(given, str) else clone(given, safe=True)
@@ -133,6 +134,22 @@ def pretrain(
     if histories[-1].stopped == "interrupted":
         raise KeyboardInterrupt
     return Pretrained(layers, histories)
+
+
+def is_fitted(pretraining: Any) -> bool:
+    """Return whether hidden layers are used as they are, without pre-training.
+
+    Parameters
+    ----------
+    pretraining : str, DenoisingAutoencoder or FrozenEstimator
+        The parameter of an estimator.
+
+    Returns
+    -------
+    bool
+        True for an auto-encoder that is frozen.
+    """
+    return isinstance(pretraining, FrozenEstimator)
 
 
 def _fitted(autoencoder: DenoisingAutoencoder, first: RectifierStack) -> Pretrained:

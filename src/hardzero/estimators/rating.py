@@ -83,10 +83,10 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
         does: "denoising" with its defaults, or with the settings of the one given. The
         hidden layers of this estimator, and its engine, threads and checkpoint, count,
         not those of the auto-encoder. Then all layers are trained together. Rows
-        without targets are used in the first phase: those given to `fit` as
-        `X_unlabeled`, and rows whose target is NaN. `partial_fit` does it in its
-        first call. A fitted auto-encoder in a `sklearn.frozen.FrozenEstimator` is used
-        as it is.
+        without targets take part in the first phase: those given to `fit` as
+        `X_unlabeled`, rows whose target is NaN, and rows that early stopping sets
+        aside. `partial_fit` does it in its first call. A fitted auto-encoder in a
+        `sklearn.frozen.FrozenEstimator` is used as it is.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -408,6 +408,32 @@ class RatingRegressor(RegressorMixin, RectifierEstimator):
             If inputs are so large that the outputs of the network overflow.
         """
         return apply_link("softmax", self._outputs(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Ratings. With `pretraining`, rows that are marked as having none do not
+            count.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Coefficient of determination, R^2; 1 is the best.
+
+        Raises
+        ------
+        DataError
+            If all rows are marked, or inputs are so large that the outputs of the
+            network overflow.
+        """
+        return float(super().score(*self._with_targets(X, y, sample_weight)))
 
     def _separate(self, y: Any) -> tuple[Any, Array | None]:
         return separate_numbers(y)

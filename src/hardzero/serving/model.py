@@ -141,6 +141,12 @@ class StackModel:
                 "estimator of hardzero, or a pipeline of scalers and one. Call fit "
                 "first, or take the estimator out of what holds it."
             )
+        if hasattr(estimator, "inverse_transform"):
+            raise ParameterError(
+                f"{type(estimator).__name__} has decoders beside its network, which a "
+                "model file does not hold. Keep a pickle of it, or save the estimator "
+                "that was pre-trained with it."
+            )
         stack = estimator.stack_
         for shift, scale in reversed(scalings):
             stack = fold_scaling(stack, shift, scale)
