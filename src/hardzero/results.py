@@ -162,7 +162,7 @@ class FitHistory:
                 )
         try:
             return cls(**content)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise DataError(f"the history is malformed: {error} {_REMEDY}") from error
 
     def __repr__(self) -> str:

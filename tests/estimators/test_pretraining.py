@@ -947,3 +947,16 @@ def test_an_autoencoder_is_no_model_file(tmp_path):
     autoencoder = DenoisingAutoencoder((3,), max_epochs=1).fit(np.eye(20))
     with pytest.raises(ParameterError, match="has decoders beside its network"):
         save(autoencoder, tmp_path / "model")
+
+
+def test_a_run_without_a_seed_goes_on_with_the_seed_of_its_first_phase(tmp_path):
+    """Stopped in the first phase, first weights of the second are those it drew then"""
+    model = RectifierClassifier(
+        (6,),
+        pretraining=DenoisingAutoencoder(max_epochs=2),
+        max_epochs=2,
+        checkpoint=tmp_path / "run",
+    ).fit(X, Y)
+    (tmp_path / "run").unlink()
+    again = clone(model).fit(X, Y)
+    assert again.stack_ == model.stack_

@@ -524,3 +524,14 @@ def _trained(rule, dtype, n_rows, **options) -> RectifierStack:
     for _ in range(5):
         network.step(rng.permutation(300)[:n_rows])
     return network.stack()
+
+
+def test_tiles_of_a_million_outputs():
+    """So many blocks that their products with the number of tiles exceed 32 bits"""
+    n = 2**21 + 17  # in float64; from 2**20 on such a product overflowed
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(3, n))
+    stack = RectifierStack([Layer(W, np.zeros(n), "identity")])
+    X = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])
+    outputs = SparseNetwork(stack, SGD(0.1), mode="sparse").forward(X)
+    assert (outputs == [W[0], 2 * W[2]]).all()

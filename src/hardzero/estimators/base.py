@@ -50,6 +50,7 @@ from hardzero.estimators.pretraining import (
     Pretrained,
     Unlabeled,
     is_fitted,
+    kept_seed,
     pretrain,
 )
 from hardzero.estimators.scoring import name_scorer, score_rows
@@ -151,7 +152,8 @@ optional
             More rows to pre-train on, without targets, each counting as much as a row
             of `X` on average; for `pretraining` only. They need not be as many as rows
             of `X`, and searches and cross-validation that route them as metadata hand
-            them on whole. Rows of `X` without targets may be marked in `y` instead.
+            them on whole, unless they are exactly as many, which scikit-learn takes for
+            one value a row. Rows of `X` without targets may be marked in `y` instead.
         X_val : array-like or sparse matrix of shape (n_validation, n_features), \
 optional
             Validation rows. The weights of the best epoch on them are kept; with
@@ -552,6 +554,7 @@ optional
             self.random_state, int | np.integer
         ):
             kept = checkpoint.seed()  # a run that is resumed keeps its draws
+            kept = kept_seed(self) if kept is None else kept
             if kept is not None:
                 return kept
         return draw_seed(self.random_state)

@@ -325,6 +325,12 @@ optional
         held_out = None
         if X_val is not None:
             X_val = read_features(self, X_val, dtype=X.dtype, reset=False)
+            if sp.issparse(X) != sp.issparse(X_val):
+                raise DataError(
+                    "X and X_val are a dense and a sparse matrix, expected two of one "
+                    "kind. Convert one of them, for example with "
+                    "scipy.sparse.csr_array(X_val)."
+                )
             held_out = LayerRows(X_val, row_hashes(X_val), None)
         seed = self._draw_seed()
         layers = self._train(self._split(X, weights, held_out, seed), seed)
@@ -694,7 +700,7 @@ n_features)
             sampled = SampledAutoencoder(
                 stack, rule, l1_activation=plan.l1_activation, n_threads=n_threads
             )
-            share = self._share_of_zeros(rows.X)
+            share = self._share_of_zeros(rows.X, rows.weights)
             return SampledDenoisingNetwork(
                 sampled,
                 corruptor,
@@ -731,7 +737,7 @@ n_features)
             purpose=purpose,
         )
 
-    def _share_of_zeros(self, X: Matrix) -> float:
+    def _share_of_zeros(self, X: Matrix, weights: Array | None) -> float:
         """Return the share of zeros that reconstruction sampling computes."""
         if not sp.issparse(X) or self.tied:
             what = "tied=True" if sp.issparse(X) else "a dense X"
@@ -743,7 +749,11 @@ n_features)
         given = self.reconstruction_sampling
         if given is not None and not isinstance(given, str):
             return float(given)
-        density = float(X.count_nonzero()) / (X.shape[0] * X.shape[1])
+        counts = np.diff(X.indptr) - np.bincount(
+            np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data == 0],
+            minlength=X.shape[0],
+        )
+        density = float(np.average(counts, weights=weights)) / X.shape[1]
         share = max(density, 1 / X.shape[1]) / max(1.0 - density, 1e-6)
         return float(min(1.0, share))
 
@@ -804,11 +814,22 @@ n_features)
         """Return the seed; a run that is resumed keeps the one in its first file."""
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state)
-        if self.checkpoint is not None:
-            kept = Checkpoint(self._file(1, self._rates()[0])).seed()
-            if kept is not None:
-                return kept
+        kept = self.kept_seed()
+        if kept is not None:
+            return kept
         return draw_seed(self.random_state) if otherwise is None else otherwise
+
+    def kept_seed(self) -> int | None:
+        """Return the seed of the run in the checkpoint.
+
+        Returns
+        -------
+        int or None
+            Seed; None if there is no checkpoint, or it was not written yet.
+        """
+        if self.checkpoint is None:
+            return None
+        return Checkpoint(self._file(1, self._rates()[0])).seed()
 
     def _file(self, number: int, rate: float) -> str:
         assert self.checkpoint is not None

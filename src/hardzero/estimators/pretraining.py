@@ -20,6 +20,7 @@ __all__ = [
     "Pretrained",
     "Unlabeled",
     "is_fitted",
+    "kept_seed",
     "pretrain",
     "separate_labels",
     "separate_numbers",
@@ -124,16 +125,44 @@ def pretrain(
     given = estimator.pretraining
     if is_fitted(given):
         return _fitted(given.estimator, first)
+    autoencoder = _configured(estimator)
+    layers, histories = autoencoder.learn_layers(*_join(parts), seed)
+    if histories[-1].stopped == "interrupted":
+        raise KeyboardInterrupt
+    return Pretrained(layers, histories)
+
+
+def kept_seed(estimator: BaseEstimator) -> int | None:
+    """Return the seed of a run that was cut off while hidden layers were trained.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        The supervised estimator, whose seed the first phase took over.
+
+    Returns
+    -------
+    int or None
+        Seed; None if there is no such run.
+    """
+    if estimator.pretraining is None or is_fitted(estimator.pretraining):
+        return None
+    autoencoder = _configured(estimator)
+    if isinstance(autoencoder.random_state, int | np.integer):
+        return None  # a seed of its own
+    return autoencoder.kept_seed()
+
+
+def _configured(estimator: BaseEstimator) -> DenoisingAutoencoder:
+    """Return the auto-encoder that trains the hidden layers of an estimator."""
+    given = estimator.pretraining
     autoencoder = (
         DenoisingAutoencoder() if isinstance(given, str) else clone(given, safe=True)
     )
     autoencoder.set_params(
         **{name: getattr(estimator, name) for name in (*_OWN, *_SHARED)}
     )
-    layers, histories = autoencoder.learn_layers(*_join(parts), seed)
-    if histories[-1].stopped == "interrupted":
-        raise KeyboardInterrupt
-    return Pretrained(layers, histories)
+    return autoencoder
 
 
 def is_fitted(pretraining: Any) -> bool:

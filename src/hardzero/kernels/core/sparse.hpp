@@ -165,6 +165,9 @@ inline void cut_panels(const RowLists<T>& x, int n_rows, int panel, int n_panels
 // Rows of the batch whose sums stay in the second-level cache, beside a tile of W.
 constexpr int kForwardBatch = 256;
 
+// The first `i` of `n_parts` nearly equal parts of n; their product can be more than an int holds.
+inline int portion(int n, int i, int n_parts) { return static_cast<int>(std::int64_t{n} * i / n_parts); }
+
 // Forward pass of the columns [first, last) (in blocks): y = bias + x W, zeros skipped. A panel of W stays in the
 // first-level cache, tile by tile, while rows of the batch pass over it.
 template <class T>
@@ -174,7 +177,8 @@ inline void forward_sparse(const T* W, std::int64_t stride, const T* bias, const
   for (int top = 0; top < n_rows; top += kForwardBatch) {
     const int bottom = smaller(top + kForwardBatch, n_rows);
     for (int tile = 0; tile < n_tiles; ++tile) {
-      const int at = first + (last - first) * tile / n_tiles, n = first + (last - first) * (tile + 1) / n_tiles - at;
+      const int at = first + portion(last - first, tile, n_tiles);
+      const int n = first + portion(last - first, tile + 1, n_tiles) - at;
       const std::int64_t c = static_cast<std::int64_t>(at) * kLanes<T>;
       for (int b = top; b < bottom; ++b)
         for (int z = 0; z < n; ++z)  // + 0 makes -0 to +0, so that a sum can't tell whether zeros were added
@@ -290,14 +294,14 @@ inline void update_listed(const T* W, std::int64_t stride, const T* e, std::int6
       std::int64_t* at = cut + static_cast<std::int64_t>(s - top) * (n_panels + 1);
       *at++ = k;
       for (int p = 1; p < n_panels; ++p) {
-        while (k < x.start[s + 1] && x.row[k] < n_rows * p / n_panels) ++k;
+        while (k < x.start[s + 1] && x.row[k] < portion(n_rows, p, n_panels)) ++k;
         *at++ = k;
       }
       *at = x.start[s + 1];
     }
     for (int tile = 0; tile < n_tiles; ++tile) {
-      const int n = n_blocks * (tile + 1) / n_tiles - n_blocks * tile / n_tiles;
-      const std::int64_t from = n_blocks * tile / n_tiles * kLanes<T>, to = from + n * kLanes<T>;
+      const int n = portion(n_blocks, tile + 1, n_tiles) - portion(n_blocks, tile, n_tiles);
+      const std::int64_t from = std::int64_t{portion(n_blocks, tile, n_tiles)} * kLanes<T>, to = from + n * kLanes<T>;
       for (int s = top; s < bottom; ++s) {
         const auto row = update(x.input[s]);
         for (std::int64_t c = from; c < to; c += kLanes<T>)
