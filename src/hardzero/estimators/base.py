@@ -44,6 +44,7 @@ from hardzero.estimators.parameters import (
     check_hidden_activations,
     check_parameter,
     check_parameters,
+    choose_batch_size,
     draw_seed,
 )
 from hardzero.estimators.pretraining import (
@@ -463,10 +464,7 @@ optional
         rate = self.learning_rate
         if rate == "auto":
             rate = 0.001 if self.solver == "adam" else 0.05 * (1 - self.momentum)
-        size = self.batch_size
-        if size == "auto":
-            size = n_samples if n_samples <= 64 else min(max(n_samples // 50, 32), 200)
-        size = min(int(size), n_samples)
+        size = choose_batch_size(self.batch_size, n_samples)
         if self.batch_norm and size == 1 and self._hidden_sizes():
             raise ParameterError(
                 f"batch_norm=True was given with mini-batches of 1 sample (batch_size="

@@ -19,6 +19,7 @@ from hardzero import kernels
 from hardzero.activations import Activation
 from hardzero.engine.checkpoint import Checkpoint
 from hardzero.engine.corruption import Corruption, parse_corruption
+from hardzero.engine.corruptors import mean_non_zero
 from hardzero.engine.denoise import (
     DenoisingNetwork,
     SampledDenoisingNetwork,
@@ -48,6 +49,7 @@ from hardzero.estimators.parameters import (
     check_hidden_activations,
     check_parameter,
     check_parameters,
+    choose_batch_size,
     draw_seed,
 )
 from hardzero.estimators.split import split_off_validation_rows
@@ -749,11 +751,7 @@ n_features)
         given = self.reconstruction_sampling
         if given is not None and not isinstance(given, str):
             return float(given)
-        counts = np.diff(X.indptr) - np.bincount(
-            np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data == 0],
-            minlength=X.shape[0],
-        )
-        density = float(np.average(counts, weights=weights)) / X.shape[1]
+        density, _ = mean_non_zero(X, weights)
         share = max(density, 1 / X.shape[1]) / max(1.0 - density, 1e-6)
         return float(min(1.0, share))
 
@@ -776,11 +774,8 @@ n_features)
         return replace(stack, layers=(encoder, replace(decoder, W=encoder.W.T.copy())))
 
     def _settings(self, n_samples: int, rate: float) -> Settings:
-        size = self.batch_size
-        if size == "auto":
-            size = n_samples if n_samples <= 64 else min(max(n_samples // 50, 32), 200)
         return Settings(
-            batch_size=min(int(size), n_samples),
+            batch_size=choose_batch_size(self.batch_size, n_samples),
             max_epochs=int(self.max_epochs),
             learning_rate=rate,
             patience=int(self.patience) if self.early_stopping else None,

@@ -32,6 +32,7 @@ __all__ = [
     "check_hidden_activations",
     "check_parameter",
     "check_parameters",
+    "choose_batch_size",
     "draw_seed",
 ]
 
@@ -448,6 +449,28 @@ def check_hidden_activations(
             " Give one activation per hidden layer, or a single one for all."
         )
     return [activations.get(one) for one in activation]
+
+
+def choose_batch_size(batch_size: int | str, n_samples: int) -> int:
+    """Return the number of rows in a mini-batch.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        "auto" takes all rows if they are at most 64, else a fiftieth of them, but at
+        least 32 and at most 200.
+    n_samples : int
+        Number of training rows.
+
+    Returns
+    -------
+    int
+        Rows in a mini-batch, at most `n_samples`.
+    """
+    if isinstance(batch_size, str):
+        few = n_samples <= 64
+        batch_size = n_samples if few else min(max(n_samples // 50, 32), 200)
+    return min(int(batch_size), n_samples)
 
 
 def draw_seed(random_state: int | np.random.RandomState | None) -> int:
