@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -189,26 +190,98 @@ def _edit(**changes):
     return json.dumps({**json.loads(_history().to_json()), **changes})
 
 
+_TYPES = [
+    ("loss", "12", "loss holds '12', expected a list"),
+    ("loss", 3, "loss holds 3, expected a list"),
+    ("loss", None, "loss holds None, expected a list"),
+    ("loss", {"0": 1}, "loss holds {'0': 1}, expected a list"),
+    ("seconds", ["a", "b", "c"], "seconds holds 'a', expected a number"),
+    ("seconds", [True, 1, 1], "seconds holds True, expected a number"),
+    ("seconds", [None, 1, 1], "seconds holds None, expected a number"),
+    ("validation_loss", [[1], 1, 1], r"validation_loss holds \[1\], expected a number"),
+    (
+        "loss",
+        [10**400, 1, 1],
+        r"loss holds 1000+\.\.\.0+, expected a number in the range",
+    ),
+    ("sparsity", [1, 2, 3], "sparsity holds 1, expected a list"),
+    ("sparsity", ["12", "12", "12"], "sparsity holds '12', expected a list"),
+    ("dead_units", [[0.5, 1]] * 3, "dead_units holds 0.5, expected a whole number"),
+    ("dead_units", [["1", 1]] * 3, "dead_units holds '1', expected a whole number"),
+    (
+        "dead_units",
+        [[10**400, 1]] * 3,
+        r"dead_units holds 1000+\.\.\.0+, expected finite",
+    ),
+    ("best_epoch", 1.7, "best_epoch holds 1.7, expected a whole number"),
+    ("best_epoch", "2", "best_epoch holds '2', expected a whole number"),
+    ("best_epoch", True, "best_epoch holds True, expected a whole number"),
+    ("best_epoch", None, "best_epoch holds None, expected a whole number"),
+    ("best_epoch", 10**400, r"best_epoch is 1000+\.\.\.0+ but there are 3 epochs"),
+    ("stopped", ["max_epochs"], r"stopped is \['max_epochs'\], expected one of"),
+    ("pretraining", 3, "pretraining holds 3, expected a list"),
+    ("pretraining", [3], r"pretraining\[0\] has int, expected a history with \['best"),
+    ("pretraining", [{"loss": []}], r"pretraining\[0\] has \['loss'\], expected"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), _TYPES)
+def test_values_of_other_types_are_refused(name, value, message):
+    """A value is never turned into one of another type; in JSON as little as in Python,
+    and the error names field, value and what was expected.
+    """
+    with pytest.raises(ParameterError, match=message):
+        _history(**{name: value})
+    with pytest.raises(DataError, match=f"the history is malformed: {message}"):
+        FitHistory.from_json(_edit(**{name: value}))
+
+
+@pytest.mark.parametrize("depth", [1, 400])
+def test_pretraining_has_no_pretraining(depth):
+    """However deep histories are nested, the error is the same."""
+    inside = dataclasses.asdict(_history())
+    for _ in range(depth):
+        inside = {**inside, "pretraining": [inside]}
+    message = r"pretraining\[0\] has a pretraining of its own, .*expected none"
+    with pytest.raises(ParameterError, match=message):
+        _history(pretraining=[inside])
+    with pytest.raises(ParameterError, match=message):
+        _history(pretraining=[_history(pretraining=[_history()])])
+
+
+def test_error_in_pretraining_says_where():
+    """The place in the list stands before the message."""
+    broken = {**dataclasses.asdict(_history()), "best_epoch": 7}
+    with pytest.raises(
+        DataError, match=r"malformed: pretraining\[1\]: best_epoch is 7"
+    ):
+        FitHistory.from_json(
+            _edit(pretraining=[dataclasses.asdict(_history()), broken])
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        (None, "the history is of type NoneType, expected str or bytes"),
         ("[]", "the history has list, expected an object with"),
         ("{}", r"the history has \[\], expected"),
         (_edit(more=1), "the history has .*'more'"),
         (_edit(version=4), "does not have version 3"),
-        (_edit(pretraining=3), "the history is malformed"),
-        (_edit(pretraining=[{"loss": []}]), "the history is malformed"),
+        (_edit(version=3.0), "does not have version 3"),
+        (_edit(version=[3]), "does not have version 3"),
+        (_edit(version=2), "the history has .*'pretraining'.*expected an object with"),
         (_edit(format="x"), "does not have format 'hardzero.fit_history'"),
-        (_edit(loss=3), "the history is malformed"),
-        (_edit(loss=["a", "b", "c"]), "the history is malformed"),
         (_edit(best_epoch=9), "malformed: best_epoch is 9"),
-        (_edit(sparsity=[1, 2, 3]), "the history is malformed"),
+        (_edit(best_epoch=math.inf), "malformed: best_epoch holds inf"),
+        (_edit(loss=[math.nan, 1, 1]), "malformed: loss holds nan, expected finite"),
     ],
 )
 def test_damaged_json_gives_a_clear_error(text, message):
     """Whatever stands in the file, the error says what is wrong."""
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=f"{message}.*Give the JSON that FitHistory.to"):
         FitHistory.from_json(text)
 
 

@@ -487,6 +487,11 @@ def test_strings_are_no_numbers():
     [
         ({"kind": "both"}, "kind is 'both', expected one of auto, classification, reg"),
         ({"measure": "r2"}, "measure is 'r2', expected one of rmse, mae"),
+        (
+            {"kind": np.array(["a", "b"])},
+            r"kind is array\(.*, expected one of auto, cl",
+        ),
+        ({"measure": ["mae"]}, r"measure is \['mae'\], expected one of rmse, mae"),
         ({"measure": "mae"}, "measure is 'mae', but classes are compared"),
         ({"confidence": 95}, "confidence is 95, expected a number above 0 and below 1"),
         ({"confidence": 1.0}, "confidence is 1.0"),
@@ -536,6 +541,11 @@ def test_json_and_back_is_the_same_comparison(numbers):
     assert hash(again) == hash(comparison)
 
 
+def _counts(**changes):
+    counts = dict(both_right=1, only_a_wrong=2, only_b_wrong=3, both_wrong=4)  # noqa: C408
+    return counts | changes
+
+
 def _changed(**changes):
     content = json.loads(compare_errors(*_classes(1, 2, 3, 4)).to_json())
     return json.dumps(content | changes)
@@ -550,13 +560,147 @@ def _changed(**changes):
         (_changed(more=1), "not an object with the keys"),
         (_changed(version=2), "does not have version 1"),
         (_changed(format="hardzero.fit_history"), "does not have format"),
-        (_changed(interval=[1]), "is malformed"),
-        (_changed(interval="ab"), "is malformed"),
-        (_changed(counts={"right": 1}), "is malformed"),
-        (_changed(counts=3), "is malformed.*ErrorComparison.to_json wrote"),
+        (_changed(version=True), "does not have version 1"),
+        (None, "the comparison is of type NoneType, expected str or bytes"),
     ],
 )
 def test_json_of_something_else(text, message):
     """What is no comparison is refused."""
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=f"{message}.*ErrorComparison.to_json wrote"):
         ErrorComparison.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"error_a": "x"}, "error_a is 'x', expected a number"),
+        ({"error_a": None}, "error_a is None, expected a number"),
+        ({"error_a": True}, "error_a is True, expected a number"),
+        ({"error_b": -0.5}, "error_b is -0.5, expected a number from 0 to 1"),
+        ({"error_b": math.nan}, "error_b is nan, expected a number from 0 to 1"),
+        ({"error_a": 0.5001}, "error_a is 0.5001, expected 0.6, as other fields say"),
+        ({"difference": 0.1}, "difference is 0.1, expected -0.0999.*as other fields"),
+        ({"difference": [1]}, r"difference is \[1\], expected a number"),
+        ({"confidence": 0}, "confidence is 0.0, expected between 0 and 1"),
+        ({"confidence": 95}, "confidence is 95, expected a number from 0 to 1"),
+        ({"p_value": 5}, "p_value is 5, expected a number from 0 to 1"),
+        ({"p_value": -1e-9}, "p_value is -1e-09, expected a number from 0 to 1"),
+        ({"n": "x"}, "n is 'x', expected a whole number of 1 or more"),
+        ({"n": 10.0}, "n is 10.0, expected a whole number of 1"),
+        ({"n": -3}, "n is -3, expected a whole number of 1"),
+        ({"n": 10**400}, "n is 1000.*expected a whole number of 1"),
+        ({"n": 11}, "n is 11, expected the sum of counts, 10"),
+        ({"interval": [1]}, r"interval is \[1\], expected two numbers"),
+        ({"interval": "ab"}, "interval is 'ab', expected two numbers"),
+        ({"interval": ["a", "b"]}, "interval is 'a', expected a number"),
+        ({"interval": [math.nan, 1]}, "interval is nan, expected a number"),
+        ({"interval": [10**400, 1]}, "interval is 1000.*expected a number"),
+        ({"interval": [None, 1]}, "interval is -inf, expected a number from -1 to 1"),
+        ({"interval": [0.2, 0.4]}, r"interval is \(0.2, 0.4\), .* that holds the diff"),
+        ({"interval": [0.4, -0.4]}, r"interval is \(0.4, -0.4\), .* that holds the d"),
+        ({"measure": "r2"}, "measure is 'r2', expected one of error rate, rmse, mae"),
+        ({"measure": ["mae"]}, r"measure is \['mae'\], expected one of"),
+        (
+            {"measure": "mae"},
+            "test is 'exact McNemar', expected 'paired bootstrap' for",
+        ),
+        ({"test": None}, "test is None, expected 'exact McNemar' for the measure"),
+        ({"counts": None}, "counts is None, expected RowCounts"),
+        ({"counts": 3}, "counts is 3, expected an object with both_right, only_a_wr"),
+        ({"counts": {"right": 1}}, "counts is {'right': 1}, expected an object with"),
+        (
+            {"counts": _counts(both_wrong="y")},
+            "both_wrong is 'y', expected a whole num",
+        ),
+        ({"counts": _counts(both_wrong=-4)}, "both_wrong is -4, expected a whole numb"),
+        ({"counts": _counts(both_right=9)}, "n is 10, expected the sum of counts, 18"),
+        (
+            {"measure": "mae", "test": "paired bootstrap"},
+            "counts is RowCounts.*, expected None for the measure 'mae'",
+        ),
+        (
+            {"measure": "mae", "test": "paired bootstrap", "n": 9},
+            "n is 9, expected a whole number of 10",
+        ),
+    ],
+    ids=str,
+)
+def test_json_of_impossible_comparisons(changes, message):
+    """Types, ranges and what fields say of each other are checked; the error names
+    field, value and what was expected.
+    """
+    with pytest.raises(DataError, match=f"the comparison is malformed: {message}"):
+        ErrorComparison.from_json(_changed(**changes))
+
+
+def test_infinite_ends_survive_json():
+    """They are null in JSON."""
+    comparison = dataclasses.replace(
+        compare_errors(np.arange(12) / 2, np.arange(12) / 2 + 1, np.arange(12) / 2),
+        interval=(-math.inf, math.inf),
+    )
+    assert '"interval": [null, null]' in comparison.to_json()
+    assert ErrorComparison.from_json(comparison.to_json()) == comparison
+
+
+def test_a_p_value_may_be_too_small_for_a_float():
+    """It is 0 then, and may be read again."""
+    comparison = compare_errors(*_classes(0, 3000, 0, 0))
+    assert comparison.p_value == 0
+    assert ErrorComparison.from_json(comparison.to_json()) == comparison
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_masked_entries_are_refused(place):
+    """They would be compared in spite of the mask."""
+    arrays = [np.arange(12)] * 3
+    arrays[place] = np.ma.masked_array(arrays[place], arrays[place] > 9)
+    name = ("y", "pred_a", "pred_b")[place]
+    with pytest.raises(
+        DataError, match=f"{name} has 2 masked entries, expected an arr"
+    ):
+        compare_errors(*arrays)
+    arrays[place] = np.ma.masked_array(np.arange(12))
+    assert compare_errors(*arrays).error_a == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(np.float16, 1024), (np.float32, 2**23), (np.float64, 2**52)]
+)
+def test_floats_too_large_for_fractions_are_numbers(dtype, least):
+    """Where a dtype has whole numbers only, they do not look like classes."""
+    y = np.full(20, least, dtype)
+    assert compare_errors(y, y, y).measure == "rmse"
+    assert compare_errors(-y, -y, -y).measure == "rmse"
+    assert compare_errors(y - 1, y - 1, y - 1).measure == "error rate"
+    assert compare_errors(y, y, y, kind="classification").error_a == 0
+
+
+def test_huge_numbers_are_compared():
+    """A model that errs by 30 % is worse than one that errs by 10 %."""
+    y = np.random.default_rng(0).random(30) * 1e200
+    comparison = compare_errors(y, y * 1.1, y * 1.3)
+    assert comparison.error_b == pytest.approx(3 * comparison.error_a)
+    assert comparison.p_value < 0.01
+
+
+def test_whole_numbers_among_objects_are_not_rounded():
+    """Classes beyond 2**53 differ by one; what no integer type holds is refused."""
+    y = np.array([2**53] * 3, object)
+    assert compare_errors(y, y, y + 1).error_b == 1
+    with pytest.raises(DataError, match="y holds numbers that do not fit into int64"):
+        compare_errors([10**30] * 3, [10**30] * 3, [10**30 + 1] * 3)
+    with pytest.raises(DataError, match=r"pred_b holds numbers .*into float64"):
+        compare_errors([0.5] * 10, [0.5] * 10, [0.5] * 9 + [10**400])
+
+
+@pytest.mark.parametrize("measure", ["rmse", "mae"])
+def test_what_is_rounding_is_no_difference(measure):
+    """Errors of equal size have a difference of 0 and an interval that holds it, with
+    a p-value of 1.
+    """
+    y = np.random.default_rng(0).random(30)
+    comparison = compare_errors(y, y + 1, y - 1, measure=measure)
+    assert (comparison.difference, comparison.p_value) == (0, 1)
+    low, high = comparison.interval
+    assert low <= 0 <= high

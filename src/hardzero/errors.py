@@ -8,6 +8,7 @@ import sys
 import warnings
 
 __all__ = [
+    "BudgetError",
     "DataError",
     "DeadUnitWarning",
     "DivergenceError",
@@ -31,6 +32,16 @@ class ParameterError(HardzeroError, ValueError):
 
 class DataError(HardzeroError, ValueError):
     """A data file or data array is malformed, truncated or not what its name says."""
+
+
+class BudgetError(HardzeroError, RuntimeError):
+    """A computation was given up because it would exceed the budget that it was given.
+
+    Parameters
+    ----------
+    message : str
+        What was asked, how far it came, and what to do.
+    """
 
 
 class NotBuiltError(HardzeroError, ImportError):

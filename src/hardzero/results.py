@@ -5,7 +5,9 @@ Reports and command line read these, never models.
 
 import json
 import math
+import numbers
 from dataclasses import asdict, dataclass, fields
+from reprlib import repr as shorten
 from typing import Any, Final, Literal, get_args
 
 from hardzero.errors import DataError, ParameterError
@@ -60,7 +62,8 @@ class FitHistory:
     Raises
     ------
     ParameterError
-        If the tuples have different lengths, or a value is out of its range.
+        If a value has another type than described or is out of its range, the tuples
+        have different lengths, or a history in `pretraining` has one of its own.
 
     Examples
     --------
@@ -98,11 +101,14 @@ class FitHistory:
         """Make lists tuples, NumPy numbers Python's, and check."""
         convert = object.__setattr__
         for name in ("loss", *_OPTIONAL, "seconds", "learning_rate"):
-            convert(self, name, tuple(map(float, getattr(self, name))))
-        convert(self, "sparsity", _rows(self.sparsity, float))
-        convert(self, "dead_units", _rows(self.dead_units, int))
-        convert(self, "best_epoch", int(self.best_epoch))
-        convert(self, "pretraining", tuple(map(_as_history, self.pretraining)))
+            entries = _entries(name, getattr(self, name))
+            convert(self, name, tuple(_number(name, entry) for entry in entries))
+        for name, read in (("sparsity", _number), ("dead_units", _whole_number)):
+            rows = [_entries(name, row) for row in _entries(name, getattr(self, name))]
+            convert(self, name, tuple(tuple(read(name, x) for x in r) for r in rows))
+        convert(self, "best_epoch", _whole_number("best_epoch", self.best_epoch))
+        given = _entries("pretraining", self.pretraining)
+        convert(self, "pretraining", tuple(map(_as_history, range(len(given)), given)))
         self._check()
 
     @property
@@ -140,29 +146,31 @@ class FitHistory:
         DataError
             If the text is not the JSON of a history.
         """
+        if not isinstance(text, str | bytes):
+            raise DataError(
+                f"the history is of type {type(text).__name__}, expected str or bytes. "
+                f"{_REMEDY}"
+            )
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"the history is not JSON: {error}. {_REMEDY}") from error
-        if isinstance(content, dict) and content.get("version") == 1:
-            content = {"validation_score": [], **content, "version": 2}
-        if isinstance(content, dict) and content.get("version") == 2:
-            content = {"pretraining": [], **content, "version": 3}
-        expected = {*_HEADER, *(field.name for field in fields(cls))}
+        version = content.get("version") if isinstance(content, dict) else None
+        unknown = _ADDED_AFTER.get(version, ()) if type(version) is int else ()
+        names = {field.name for field in fields(cls)}
+        expected = {*_HEADER, *names}.difference(unknown)
         if not isinstance(content, dict) or content.keys() != expected:
             raise DataError(
                 f"the history has {_keys(content)}, expected an object with "
                 f"{sorted(expected)}. {_REMEDY}"
             )
-        for key, value in _HEADER.items():
-            if content.pop(key) != value:
-                raise DataError(
-                    f"the history does not have {key} {value!r}, which this version "
-                    f"reads. {_REMEDY}"
-                )
+        if content["format"] != _HEADER["format"]:
+            raise _another("format")
+        if type(version) is not int or version not in _READ:
+            raise _another("version")
         try:
-            return cls(**content)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return cls(**{key: content[key] for key in names & content.keys()})
+        except ParameterError as error:
             raise DataError(f"the history is malformed: {error} {_REMEDY}") from error
 
     def __repr__(self) -> str:
@@ -208,12 +216,13 @@ class FitHistory:
             )
         if not (1 <= self.best_epoch <= n or self.best_epoch == n == 0):
             raise ParameterError(
-                f"best_epoch is {self.best_epoch} but there are {n} epochs. Count "
-                "epochs from 1; give 0 if none was finished."
+                f"best_epoch is {shorten(self.best_epoch)} but there are {n} epochs. "
+                "Count epochs from 1; give 0 if none was finished."
             )
-        if self.stopped not in _STOPPED:
+        if not isinstance(self.stopped, str) or self.stopped not in _STOPPED:
             raise ParameterError(
-                f"stopped is {self.stopped!r}, expected one of {', '.join(_STOPPED)}."
+                f"stopped is {shorten(self.stopped)}, expected one of "
+                f"{', '.join(_STOPPED)}."
             )
         shapes = {len(row) for row in (*self.sparsity, *self.dead_units)}
         if len(shapes) > 1:
@@ -229,19 +238,75 @@ class FitHistory:
         _check_range("learning_rate", self.learning_rate, 0.0, math.inf)
         for shares, counts in zip(self.sparsity, self.dead_units, strict=True):
             _check_range("sparsity", shares, 0.0, 1.0)
-            _check_range("dead_units", counts, 0, math.inf)
+            _check_range("dead_units", counts, 0, 2.0**63)
 
 
 _HEADER: Final = {"format": "hardzero.fit_history", "version": 3}
 _REMEDY: Final = "Give the JSON that FitHistory.to_json wrote."
+# What histories of older versions do not have.
+_ADDED_AFTER: Final = {1: ("validation_score", "pretraining"), 2: ("pretraining",)}
+_READ: Final = (*_ADDED_AFTER, _HEADER["version"])
 
 
-def _rows(rows: Any, number: type) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(map(number, row)) for row in rows)
+def _entries(name: str, values: Any) -> list[Any]:
+    """Return the entries of a tuple, a list or an array."""
+    if not (isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0):
+        raise ParameterError(
+            f"{name} holds {shorten(values)}, expected a list of entries."
+        )
+    return list(values)
 
 
-def _as_history(given: Any) -> FitHistory:
-    return given if isinstance(given, FitHistory) else FitHistory(**given)
+def _number(name: str, value: Any) -> float:
+    """Return a float; the range is checked elsewhere."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ParameterError(f"{name} holds {shorten(value)}, expected a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ParameterError(
+            f"{name} holds {shorten(value)}, expected a number in the range of float64."
+        ) from None
+
+
+def _whole_number(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ParameterError(f"{name} holds {shorten(value)}, expected a whole number.")
+    return int(value)
+
+
+def _as_history(number: int, given: Any) -> FitHistory:
+    """Return what is in a place of `pretraining`."""
+    where = f"pretraining[{number}]"
+    if isinstance(given, FitHistory):
+        inner: Any = given.pretraining
+    elif isinstance(given, dict) and given.keys() == _NAMES:
+        inner = given["pretraining"]
+    else:
+        raise ParameterError(
+            f"{where} has {_keys(given)}, expected a history with {sorted(_NAMES)}."
+        )
+    if not isinstance(inner, list | tuple) or inner:
+        raise ParameterError(
+            f"{where} has a pretraining of its own, {shorten(inner)}, expected none: "
+            "pre-training is not pre-trained."
+        )
+    if isinstance(given, FitHistory):
+        return given
+    try:
+        return FitHistory(**given)
+    except ParameterError as error:
+        raise ParameterError(f"{where}: {error}") from error
+
+
+_NAMES: Final = {field.name for field in fields(FitHistory)}
+
+
+def _another(key: str) -> DataError:
+    return DataError(
+        f"the history does not have {key} {_HEADER[key]!r}, which this version reads. "
+        f"{_REMEDY}"
+    )
 
 
 def _keys(content: Any) -> Any:
@@ -252,6 +317,6 @@ def _check_range(name: str, values: tuple[float, ...], low: float, high: float) 
     for value in values:
         if not (low <= value <= high and math.isfinite(value)):
             raise ParameterError(
-                f"{name} holds {value!r}, expected finite values from {low:g} to "
-                f"{high:g}."
+                f"{name} holds {shorten(value)}, expected finite values from "
+                f"{low:g} to {high:g}."
             )

@@ -39,6 +39,7 @@ import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from reprlib import repr as shorten
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -75,12 +76,23 @@ class RowCounts:
         Rows that model b alone gets wrong.
     both_wrong : int
         Rows that both get wrong.
+
+    Raises
+    ------
+    ParameterError
+        If one of them is no whole number of 0 or more.
     """
 
     both_right: int
     only_a_wrong: int
     only_b_wrong: int
     both_wrong: int
+
+    def __post_init__(self) -> None:
+        """Make NumPy numbers Python's, and check."""
+        for field in fields(self):
+            count = _whole_number(field.name, getattr(self, field.name), 0)
+            object.__setattr__(self, field.name, count)
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,13 +117,19 @@ class ErrorComparison:
         Confidence of the interval, in (0, 1).
     p_value : float
         Probability of a difference at least this large, in either direction, between
-        models that err alike; in (0, 1].
+        models that err alike; in [0, 1], and 0 only if it is too small for float64.
     n : int
         Number of rows.
     test : {"exact McNemar", "paired bootstrap"}
         Where the p-value comes from.
     counts : RowCounts or None
         For classes, which rows are right; None for numbers.
+
+    Raises
+    ------
+    ParameterError
+        If a value has another type than described or is out of its range, or values
+        contradict each other.
     """
 
     measure: str
@@ -124,6 +142,35 @@ class ErrorComparison:
     n: int
     test: str
     counts: RowCounts | None = None
+
+    def __post_init__(self) -> None:
+        """Make NumPy numbers Python's, and check."""
+        if not isinstance(self.measure, str) or self.measure not in _TESTS:
+            raise _unexpected("measure", self.measure, f"one of {', '.join(_TESTS)}")
+        self._read_numbers()
+        if self.test != _TESTS[self.measure]:
+            expected = f"{_TESTS[self.measure]!r} for the measure {self.measure!r}"
+            raise _unexpected("test", self.test, expected)
+        is_kind, kind = self.counts is None, "None"
+        if self.measure == "error rate":
+            is_kind, kind = isinstance(self.counts, RowCounts), "RowCounts"
+        if not is_kind:
+            expected = f"{kind} for the measure {self.measure!r}"
+            raise _unexpected("counts", self.counts, expected)
+        low, high = self.interval
+        if not low <= self.difference <= high:
+            expected = f"one that holds the difference {self.difference!r}"
+            raise _unexpected("interval", self.interval, expected)
+        if self.counts is not None:
+            total = sum(asdict(self.counts).values())
+            if total != self.n:
+                expected = f"the sum of counts, {shorten(total)}"
+                raise _unexpected("n", self.n, expected)
+            both, only_a = self.counts.both_wrong, self.counts.only_a_wrong
+            self._check_equal("error_a", self.error_a, (both + only_a) / self.n)
+            only_b = self.counts.only_b_wrong
+            self._check_equal("error_b", self.error_b, (both + only_b) / self.n)
+        self._check_equal("difference", self.difference, self.error_a - self.error_b)
 
     def to_json(self) -> str:
         """Return the comparison as JSON.
@@ -157,6 +204,11 @@ class ErrorComparison:
         DataError
             If the text is not the JSON of a comparison.
         """
+        if not isinstance(text, str | bytes):
+            raise DataError(
+                f"the comparison is of type {type(text).__name__}, expected str or "
+                f"bytes. {_REMEDY}"
+            )
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -170,24 +222,20 @@ class ErrorComparison:
                 f"{', '.join(sorted(expected))}. {_REMEDY}"
             )
         for key, value in _HEADER.items():
-            if content.pop(key) != value:
+            given = content.pop(key)
+            if type(given) is not type(value) or given != value:
                 raise DataError(
                     f"the comparison does not have {key} {value!r}, which this version "
                     f"reads. {_REMEDY}"
                 )
         try:
-            low, high = content["interval"]
-            content["interval"] = (
-                -math.inf if low is None else float(low),
-                math.inf if high is None else float(high),
-            )
-            if content["counts"] is not None:
-                content["counts"] = RowCounts(**content["counts"])
-        except (TypeError, ValueError) as error:
+            content["interval"] = _limited(content["interval"])
+            content["counts"] = _counts(content["counts"])
+            return cls(**content)
+        except ParameterError as error:
             raise DataError(
-                f"the comparison is malformed: {error}. {_REMEDY}"
+                f"the comparison is malformed: {error} {_REMEDY}"
             ) from error
-        return cls(**content)
 
     def __repr__(self) -> str:
         """Return the comparison in plain words, in three lines."""
@@ -211,12 +259,82 @@ class ErrorComparison:
             f"  {self.test}{detail}"
         )
 
+    def _read_numbers(self) -> None:
+        """Check each number for itself."""
+        convert = object.__setattr__
+        highest = 1.0 if self.measure == "error rate" else _LARGEST
+        least = 1 if self.measure == "error rate" else MIN_ROWS
+        for name, low, high in (
+            ("error_a", 0.0, highest),
+            ("error_b", 0.0, highest),
+            ("difference", -highest, highest),
+            ("confidence", 0.0, 1.0),
+            ("p_value", 0.0, 1.0),
+        ):
+            convert(self, name, _number(name, getattr(self, name), low, high))
+        if self.confidence in (0.0, 1.0):
+            raise _unexpected("confidence", self.confidence, "between 0 and 1")
+        convert(self, "n", _whole_number("n", self.n, least))
+        ends = self.interval
+        if not isinstance(ends, list | tuple) or len(ends) != 2:
+            raise _unexpected("interval", ends, "two numbers")
+        furthest = 1.0 if self.measure == "error rate" else math.inf
+        low, high = (_number("interval", end, -furthest, furthest) for end in ends)
+        convert(self, "interval", (low, high))
+
+    def _check_equal(self, name: str, value: float, expected: float) -> None:
+        if abs(value - expected) > 1e-9 * max(self.error_a, self.error_b):
+            raise _unexpected(name, value, f"{expected!r}, as other fields say")
+
     def _numbers(self) -> tuple[float, ...]:
         return (self.error_a, self.error_b, self.difference, *self.interval)
 
 
 _HEADER: Final = {"format": "hardzero.error_comparison", "version": 1}
 _REMEDY: Final = "Give the JSON that ErrorComparison.to_json wrote."
+_TESTS: Final = {
+    "error rate": "exact McNemar",
+    "rmse": "paired bootstrap",
+    "mae": "paired bootstrap",
+}
+_LARGEST: Final = float(np.finfo(np.float64).max)
+
+
+def _number(name: str, value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise _unexpected(name, value, "a number")
+    number: Any = value  # an int may be larger than any float
+    if not low <= number <= high:  # neither is NaN
+        raise _unexpected(name, value, f"a number from {low:g} to {high:g}")
+    return float(number)
+
+
+def _whole_number(name: str, value: Any, least: int) -> int:
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= value < 2**63:
+        raise _unexpected(name, value, f"a whole number of {least} or more")
+    return int(value)
+
+
+def _unexpected(name: str, value: Any, expected: str) -> ParameterError:
+    return ParameterError(f"{name} is {shorten(value)}, expected {expected}.")
+
+
+def _limited(ends: Any) -> Any:
+    """Return an interval as JSON has it, with infinite ends in place of None."""
+    if not isinstance(ends, list) or len(ends) != 2:
+        return ends  # which is refused
+    low, high = ends
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _counts(content: Any) -> RowCounts | None:
+    if content is None:
+        return None
+    names = [field.name for field in fields(RowCounts)]
+    if not isinstance(content, dict) or content.keys() != set(names):
+        raise _unexpected("counts", content, f"an object with {', '.join(names)}")
+    return RowCounts(**content)
 
 
 def _rows(count: int) -> str:
@@ -246,8 +364,9 @@ def compare_errors(
     pred_b : array-like like `y`
         Predictions of model b.
     kind : {"auto", "classification", "regression"}, default="auto"
-        What is predicted. "auto" takes numbers with fractions, in any of the three
-        arrays, for regression and all else for classes.
+        What is predicted. "auto" takes numbers with fractions, or so large that their
+        dtype has none there (float64 from 2**52, float32 from 2**23), in any of the
+        three arrays, for regression and all else for classes.
     measure : {"rmse", "mae"}, default="rmse"
         For regression, root mean squared or mean absolute error.
     confidence : float, default=0.95
@@ -267,8 +386,9 @@ def compare_errors(
         If an option is out of its range, or `measure` is "mae" and classes are
         compared.
     DataError
-        If the arrays are empty, differ in shape, hold NaN, infinite values or labels
-        of different types, or there are fewer than 10 rows of numbers.
+        If the arrays are empty, differ in shape, hold masked entries, NaN, infinite
+        values, whole numbers beyond 64 bits or labels of different types, or there are
+        fewer than 10 rows of numbers.
 
     Notes
     -----
@@ -311,10 +431,8 @@ def compare_errors(
 def _check_options(kind: str, measure: str, confidence: Any, random_state: Any) -> None:
     choices = {"kind": (kind, get_args(Kind)), "measure": (measure, get_args(Measure))}
     for name, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise ParameterError(
-                f"{name} is {value!r}, expected one of {', '.join(allowed)}."
-            )
+        if not isinstance(value, str) or value not in allowed:
+            raise _unexpected(name, value, f"one of {', '.join(allowed)}")
     if not isinstance(confidence, float | np.floating) or not 0 < confidence < 1:
         raise ParameterError(
             f"confidence is {confidence!r}, expected a number above 0 and below 1, "
@@ -347,7 +465,13 @@ def _read(**given: npt.ArrayLike) -> list[Array]:
     return arrays
 
 
-def _plain(name: str, values: npt.ArrayLike) -> Array:
+def _plain(name: str, values: Any) -> Array:
+    if np.ma.is_masked(values):  # or the mask would be dropped
+        n_masked = np.ma.getmaskarray(values).sum()
+        raise DataError(
+            f"{name} has {n_masked} masked entries, expected an array without. Leave "
+            "their rows out, in all three arrays."
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -364,7 +488,7 @@ def _plain(name: str, values: npt.ArrayLike) -> Array:
         if all(issubclass(kind, str) for kind in types):
             array = array.astype(str)
         elif all(issubclass(kind, (numbers.Real, np.bool_)) for kind in types):
-            array = array.astype(np.float64)
+            array = _as_numbers(name, array, types)
         else:
             names = ", ".join(sorted(kind.__name__ for kind in types))
             raise DataError(f"{name} holds values of the types {names}. {_VALUES}")
@@ -379,6 +503,19 @@ def _plain(name: str, values: npt.ArrayLike) -> Array:
     return array
 
 
+def _as_numbers(name: str, array: Array, types: set[Any]) -> Array:
+    """Return an array of objects that are numbers as one of float64 or int64."""
+    is_whole = all(issubclass(kind, (numbers.Integral, np.bool_)) for kind in types)
+    dtype: Any = np.int64 if is_whole else np.float64
+    try:
+        return array.astype(dtype)
+    except OverflowError as error:
+        raise DataError(
+            f"{name} holds numbers that do not fit into {dtype.__name__} ({error}). "
+            "Give classes as strings, numbers in a larger unit."
+        ) from error
+
+
 _SHAPES: Final = "Give one value a row, or one row of as many values for each row."
 _VALUES: Final = "Give numbers alone or strings alone, without gaps."
 
@@ -388,7 +525,10 @@ def _content(array: Array) -> str:
 
 
 def _has_fractions(array: Array) -> bool:
-    return array.dtype.kind == "f" and bool((array != np.rint(array)).any())
+    if array.dtype.kind != "f":
+        return False
+    too_large = 1 / np.finfo(array.dtype).eps  # for fractions
+    return bool(((array != np.rint(array)) | (np.abs(array) >= too_large)).any())
 
 
 def _compare_classes(
@@ -472,6 +612,7 @@ def _compare_numbers(
     all_rows = groups.sum(axis=0, keepdims=True)
     difference, spread = map(float, np.ravel(_difference(all_rows, m, offset, measure)))
     noise = 1e-12 * (error_a + error_b)  # of rounding
+    difference = difference if abs(difference) > noise else 0.0
     ratios = np.concatenate(
         [
             _ratio(drawn - difference, error, noise)

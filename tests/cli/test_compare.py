@@ -4,11 +4,12 @@ import json
 import re
 import statistics
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
-from hardzero.cli.compare import _TRAINING_ROWS
-from hardzero.cli.contest import ACTIVATIONS
+from hardzero.cli.compare import _TRAINING_ROWS, _changes
+from hardzero.cli.contest import ACTIVATIONS, Run
 from hardzero.datasets import cifar10, digits, mnist
 
 QUICK = ("--hidden-sizes", "20,10", "--max-epochs", 2, "--threads", 1)
@@ -148,6 +149,99 @@ def test_picture(run, tmp_path, suffix, options):
     else:
         assert ET.parse(path).getroot().tag.endswith("svg")
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
+def test_json_that_cannot_be_written(run, tmp_path):
+    """Results are printed and the picture is drawn before the error says which file."""
+    path = tmp_path / "picture.svg"
+    files = ("--json", "/dev/full", "--picture", path)
+    code, out, err = run("compare", *QUICK, "--seeds", 1, *files)
+    assert code == 1
+    assert "│ softplus " in out
+    assert out.endswith(f"Picture in {path}\n")
+    assert path.exists()
+    assert err == (
+        "hardzero: error: The JSON could not be written to /dev/full: No space left on "
+        "device. Give another path with --json.\n"
+    )
+
+
+def test_files_that_cannot_be_written(run, tmp_path, monkeypatch):
+    """Each of them is named, and no picture is claimed."""
+
+    def fail(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("hardzero.cli.picture.draw", fail)
+    monkeypatch.setattr("hardzero.cli.compare._write_json", fail)
+    files = ("--json", tmp_path / "j", "--picture", tmp_path / "p.png")
+    code, out, err = run("compare", *QUICK, "--seeds", 1, *files)
+    assert code == 1
+    assert "│ softplus " in out
+    assert "Picture in" not in out
+    assert (
+        f"The JSON could not be written to {tmp_path / 'j'}: Permission denied." in err
+    )
+    assert f"The picture could not be written to {tmp_path / 'p.png'}: Perm" in err
+
+
+def test_one_path_for_two_files(run, tmp_path, monkeypatch):
+    """It is refused before anything is trained, however it is spelled."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(
+        "compare", "--json", "same.svg", "--picture", tmp_path / "same.svg"
+    )
+    assert (code, out) == (2, "")
+    assert "--json same.svg and --picture /" in err
+    assert "are one and the same file, and one of the two would be lost" in err
+
+
+def test_no_change_is_not_negative():
+    """Where pre-training changes nothing, zeros have no minus sign."""
+    runs = [
+        Run(name, start, 0, 0.5, (1, 2), 4, (0.5,), 0, 5, 0.0, 0.1)
+        for name in ACTIVATIONS
+        for start in (False, True)
+    ]
+    lines = list(_changes(runs))[1:]
+    assert len(lines) == 3
+    for line in lines:
+        assert line.split()[1] == "+0.00"
+        assert "-0.00" not in line
+
+
+@pytest.mark.parametrize("error", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("starts", [(False,), (False, True)])
+def test_dots_are_whole(tmp_path, monkeypatch, error, starts):
+    """No dot is cut off, neither at the axis nor at the other edges."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    figures = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *_, **__: figures.append(figure)
+    )
+    from hardzero.cli.picture import draw
+
+    runs = [
+        Run(name, start, seed, error + seed / 100, (), 4, (0.98,), 0, 5, 0.0, 5 + seed)
+        for name in ACTIVATIONS
+        for start in starts
+        for seed in range(2)
+    ]
+    draw(runs, "digits", tmp_path / "p.svg")
+    figure = figures[0]
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        low, high = panel.get_ylim()
+        for line in panel.lines:
+            assert not line.get_clip_on()
+            assert all(low <= y <= high for y in line.get_ydata())
+            dots = line.get_tightbbox()
+            assert panel.bbox.x0 <= dots.x0
+            assert dots.x1 <= panel.bbox.x1
+            assert dots.y1 <= panel.bbox.y1
 
 
 def test_without_matplotlib_nothing_is_trained_in_vain(run, tmp_path, monkeypatch):

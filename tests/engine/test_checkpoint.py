@@ -429,6 +429,30 @@ def test_what_is_no_file(make, message, tmp_path):
         run(SHORT["lazy"], checkpoint, max_epochs=1)
 
 
+def test_what_is_known_can_be_checked_before(tmp_path):
+    """A file of another task, what is no file, and a folder that is not there are
+    refused before there is a network; nothing is written.
+    """
+    path = tmp_path / "file"
+    checkpoint = Checkpoint(path)
+    checkpoint.check({"seed": 1})
+    assert list(tmp_path.iterdir()) == []
+    run(SHORT["lazy"], checkpoint, max_epochs=1)
+    before, seed = path.read_bytes(), checkpoint.seed()
+    checkpoint.check({"seed": seed})
+    with pytest.raises(DataError, match=f"seed is {seed} in the file and -1 now"):
+        checkpoint.check({"seed": -1})
+    Checkpoint(path, free=["seed"]).check({"seed": -1})
+    with pytest.raises(DataError, match=r"delete the file, and with it .*: above, top"):
+        Checkpoint(path, later=["above", "top"]).check({"seed": -1})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(DataError, match="it is a folder"):
+        Checkpoint(tmp_path).check({})
+    with pytest.raises(DataError, match=r"cannot write the checkpoint .*No such file"):
+        Checkpoint(tmp_path / "no folder" / "file").check({})
+
+
 def test_two_runs_on_one_path(tmp_path):
     """Whose temporary file vanishes is told that another run may use the path."""
     case, path = SHORT["lazy"], tmp_path / "file"

@@ -1,6 +1,7 @@
 """Noise: what it depends on, how often it strikes, and what it leaves alone."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import kstest
 
 from hardzero.engine import corruptors
 from hardzero.engine.corruption import parse_corruption
+from hardzero.errors import ParameterError
 from hardzero.random import row_hashes, stream_key, uniforms
 
 KEY = stream_key(7, "corruption", 1)
@@ -492,3 +494,40 @@ def test_points_that_fall_short(monkeypatch):
     points = corruptors._points(KEY, np.zeros(2, dtype=np.uint64), 3.0)
     assert points[:, -1].min() >= 3.0
     assert len(drawn) > 3
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("spelling", ["salt_and_pepper(0.5, 1)", "swap(0.9)"])
+def test_rows_are_drawn_a_few_at_a_time(spelling, form, monkeypatch):
+    """How many of them changes nothing."""
+    X = form(_rows(density=0.9))
+    corruptor, hashes = parse_corruption(spelling).fit(X), row_hashes(X)
+    whole = corruptor(X, hashes, KEY)
+    for size in (1, 3_000):
+        monkeypatch.setattr(corruptors, "_BLOCK_ENTRIES", size)
+        assert abs(corruptor(X, hashes, KEY) - whole).max() == 0
+
+
+def test_memory_is_that_of_the_result():
+    """Where all zeros of wide sparse rows turn on, 16 points a column are not kept."""
+    X = sp.csr_array(([np.float32(2)], ([0], [0])), shape=(100, 20_000))
+    tracemalloc.start()
+    try:
+        noisy = _noisy("salt_and_pepper(0, 1)", X)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert noisy.nnz > 0.999 * 100 * 20_000
+    assert peak < 80 * noisy.nnz  # all points alone took 133 bytes an entry
+
+
+def test_more_entries_than_sparse_rows_hold():
+    """They are refused before anything is drawn, with their size."""
+    X = sp.csr_array((30_000, 100_000), dtype=np.float32)
+    corruptor = parse_corruption("salt_and_pepper(0.5, 1.0)").fit(X)
+    message = (
+        "up to 3,000,000,000 zeros of a batch of 30,000 sparse rows with 100,000 "
+        "columns, which takes about 168 GiB.*smaller batch_size"
+    )
+    with pytest.raises(ParameterError, match=message):
+        corruptor(X, np.zeros(30_000, np.uint64), KEY)

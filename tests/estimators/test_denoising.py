@@ -432,7 +432,10 @@ def test_early_stopping_needs_no_rows_of_its_own():
     for history in network.histories_:
         assert history.stopped == "early_stopping"
         assert history.n_epochs == history.best_epoch + 3 < 300
-    with pytest.raises(DataError, match="only one row of each class"):
+    message = (
+        r"early_stopping=True .* only one row, .*X_val, or early_stopping=False\.$"
+    )
+    with pytest.raises(DataError, match=message):
         clone(network).fit(np.ones((9, 3)))
 
 
@@ -473,6 +476,38 @@ def test_rates_that_diverge_are_passed_over(rates):
         network.fit(X)
     with pytest.raises(NotFittedError):
         network.transform(X)
+
+
+def test_a_grid_without_rows_to_choose_by():
+    """The error speaks of rates, and of early stopping only where it is asked for."""
+    network = make(learning_rate=(0.1, 0.01))
+    message = r"^the choice of one learning_rate of \(0.1, 0.01\) needs .*or one learn"
+    with pytest.raises(DataError, match=message):
+        network.fit(np.ones((9, 3)))
+    with pytest.raises(DataError, match="early_stopping=False and one learning_rate"):
+        network.set_params(early_stopping=True).fit(np.ones((9, 3)))
+
+
+def test_layers_that_diverge_are_named():
+    """With the scale of the decoder, where the costs are divided by one."""
+    tiny = ("softplus", "censored_gaussian(1e-25)")
+    message = r"^layer 2 of 2: training.*'censored_gaussian\(1e-25\)' divides errors"
+    with pytest.raises(DivergenceError, match=message) as raised:
+        make((12, 6), decoder=tiny, solver="sgd").fit(X)
+    assert (raised.value.layer, raised.value.epoch) == (2, 1)
+    with pytest.raises(DivergenceError, match=r"^layer 1 of 2") as raised:
+        make((12, 6), solver="sgd", learning_rate=1e200).fit(X)
+    assert "scale: " not in str(raised.value)
+
+
+def test_errors_name_validation_rows():
+    """Not the training rows, which are sound."""
+    for rows, message in (
+        (np.full_like(X, np.nan), "Input X_val contains NaN"),
+        (X[:, :9], "X_val has 9 features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make().fit(X, X_val=rows)
 
 
 def test_one_rate_is_no_grid():
@@ -768,24 +803,105 @@ def test_ways_there_and_back():
         found = network.inverse_transform(form(codes))
         np.testing.assert_allclose(found, rows, rtol=1e-5)
         assert found.dtype == np.float64
-    assert network.inverse_transform(codes[:0]).shape == (0, 64)
+    assert network.n_features_in_ == 64  # inverse_transform changes nothing
 
 
-def test_encodings_that_are_none():
-    """Another width, NaN and vectors are refused."""
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.ones(6), "Expected 2D array, got 1D array instead"),
+        (np.ones((0, 6)), r"Found array with 0 sample\(s\)"),
+        (np.full((3, 6), np.nan), "Input X contains NaN"),
+        (np.full((3, 6), np.inf), "Input X contains infinity or a value too large"),
+        (np.full((3, 6), "x"), "X holds text where numbers are needed"),
+        ([[10**400] * 6], "holds a number that is no finite float"),
+        (np.full((3, 6), 1j), "Complex data not supported"),
+        (np.ma.masked_array(np.ones((3, 6)), np.eye(3, 6)), "X has 3 masked entries"),
+        (np.full((3, 6), "2020-01-01", "M8[D]"), "X holds dates or times"),
+    ],
+)
+def test_encodings_that_are_none(values, message):
+    """They are checked as features are, with the same messages."""
     network = make((12, 6)).fit(X)
-    for codes, message in (
-        (
-            np.ones((3, 12)),
-            r"X has shape \(3, 12\), expected \(n_samples, 6\), one col",
-        ),
-        (np.ones(6), r"X has shape \(6,\), expected \(n_samples, 6\)"),
-        (np.full((3, 6), np.nan), "X has a NaN or infinite entry.*Give what transform"),
-        (np.full((3, 6), np.inf), "X has a NaN or infinite entry"),
-        (np.full((3, 6), "x"), "could not convert string"),
-    ):
+    for method in (network.inverse_transform, network.transform):
         with pytest.raises(ValueError, match=message):
-            network.inverse_transform(codes)
+            method(values)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_encodings_of_another_width(form):
+    """There is one column for each unit of the last layer."""
+    network = make((12, 6)).fit(X)
+    message = r"X has shape \(3, 12\), expected \(n_samples, 6\), one column for each"
+    with pytest.raises(DataError, match=message):
+        network.inverse_transform(form(np.ones((3, 12))))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_reconstructions_that_overflow(decoder):
+    """An infinite reconstruction is an error, not a result, for encodings and rows."""
+    network = make((12, 6), decoder=["softplus", decoder], max_epochs=1)
+    network.fit(X.astype(np.float32))
+    codes = np.ones((3, 6), np.float32)
+    codes[1] = 3e38
+    for number in (1, 2):
+        W = learned(network, number)[1].W
+        W.setflags(write=True)
+        W[:] = 9
+    if decoder == "sigmoid":  # nothing overflows
+        assert np.isfinite(network.inverse_transform(codes)).all()
+        return
+    message = r"row 1 of X, counted from 0, has encodings of up to 3e\+38 in size.*32"
+    for form in (np.asarray, sp.csr_array):
+        with pytest.raises(DataError, match=message + ".*Give what transform returned"):
+            network.inverse_transform(form(codes))
+    rows = X[:3].astype(np.float32)
+    rows[1] = 1e37
+    assert np.isfinite(network.transform(rows)).all()
+    with pytest.raises(DataError, match=r"row 1 of X.*inputs of up to 1e\+37.*Scale"):
+        network.reconstruct(rows)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("decoder", [one for one in DECODERS if one != "sigmoid"])
+def test_scores_beyond_float32(decoder, form):
+    """A cost that overflows float32 is computed in float64; other rows keep theirs."""
+    network = make((12, 6), decoder=decoder).fit(X.astype(np.float32))
+    rows = X[:5].astype(np.float32)
+    usual = network.score_samples(form(rows))
+    rows[[1, 3]] *= np.float32(1e30)
+    scores = network.score_samples(form(rows))
+    np.testing.assert_array_equal(scores[[0, 2, 4]], usual[[0, 2, 4]])
+    decoded = network.reconstruct(form(rows)).astype(np.float64)
+    exponent = 1 if decoder == "censored_laplace" else 2
+    scale = {"censored_gaussian(0.5)": 2}.get(decoder, 1)
+    errors = np.abs(decoded - rows)[[1, 3]] ** exponent * scale
+    if "censored" in decoder:
+        errors = np.where(rows[[1, 3]] > 0, errors, 0)
+        assert (scores[[1, 3]] <= -errors.sum(axis=1) * (1 - 1e-5)).all()
+    else:
+        np.testing.assert_allclose(scores[[1, 3]], -errors.sum(axis=1), rtol=1e-5)
+
+
+def test_scores_beyond_float64():
+    """What not even float64 can tell is an error that names the row."""
+    network = make((12, 6), decoder="linear").fit(X)
+    rows = X[:5].copy()
+    rows[3] = 1e200
+    message = r"row 3 of X, counted from 0, has inputs of up to 1e\+200 in size.*cost"
+    with pytest.raises(DataError, match=message):
+        network.score_samples(rows)
+
+
+def test_threads_change_rounding_of_tied_weights_only():
+    """As the docstring has it: else there are the same bits."""
+    rows = sp.random_array((300, 200), density=0.03, rng=0, dtype=np.float32).tocsr()
+    for tied in (False, True):
+        one, two = (
+            make((70,), tied=tied, n_threads=n, max_epochs=2).fit(rows).transform(rows)
+            for n in (1, 2)
+        )
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5 if tied else 0)
 
 
 @pytest.mark.parametrize(
@@ -1024,6 +1140,7 @@ def test_what_cannot_change_between_calls():
         with pytest.raises(ParameterError, match=f"{shown}.*Set it back"):
             changed.partial_fit(X)
     spelled = network.set_params(hidden_sizes=[12, 6], corruption=Masking(0.3))
+    spelled.set_params(engine="sparse")  # of whose state "auto" is, too
     assert spelled.partial_fit(X).histories_[0].n_epochs == 2
     with pytest.raises(ValueError, match=r"X has 9 features, but Den.* expecting 64"):
         network.partial_fit(X[:, :9])
@@ -1225,16 +1342,73 @@ def test_checkpoints_of_other_tasks_are_refused(tmp_path):
 
 
 def test_checkpoints_of_fewer_epochs(tmp_path):
-    """A finished run of one layer goes on if more epochs are planned; above it, the
-    next layer would have other inputs, of which the error tells.
+    """A finished run of one layer goes on if more epochs are planned. Where there is a
+    layer above, that would have other inputs: this is refused, and no file is changed.
     """
     network = make(12, checkpoint=tmp_path / "file").fit(X)
     longer = clone(network).set_params(max_epochs=6)
     assert_equal(longer.fit(X), make(12, max_epochs=6).fit(X))
     make((12, 6), checkpoint=tmp_path / "deep").fit(X)
-    deep = make((12, 6), checkpoint=tmp_path / "deep", max_epochs=6)
-    with pytest.raises(DataError, match=r"layer2 is of another task.*content of X"):
-        deep.fit(X)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    deep = make((12, 6), checkpoint=tmp_path / "deep")
+    message = (
+        r"layer1 is of .*max_epochs is 4 in the .* 6 now.*outcome: .*deep\.layer2\."
+    )
+    for sizes in ((12, 6), (12,), (12, 6, 3)):
+        with pytest.raises(DataError, match=message):
+            clone(deep).set_params(hidden_sizes=sizes, max_epochs=6).fit(X)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert_equal(clone(deep).fit(X), make((12, 6)).fit(X))
+    (tmp_path / "deep.layer1").unlink()
+    with pytest.raises(DataError, match="layer2 is of another task: max_epochs is 4"):
+        clone(deep).set_params(max_epochs=6).fit(X)
+    assert not (tmp_path / "deep.layer1").exists()
+
+
+def test_patience_is_fixed_once_there_is_a_layer_above(tmp_path):
+    """More of it may mean more epochs of the layers below, too."""
+    options = {"early_stopping": True, "patience": 1, "checkpoint": tmp_path / "file"}
+    for sizes, can_change in ((12, True), ((12, 6), False)):
+        make(sizes, **options).fit(X)
+        changed = make(sizes, **options | {"patience": 2})
+        if can_change:
+            changed.fit(X)
+            options["patience"] = 2
+            continue
+        changed.set_params(patience=3)
+        with pytest.raises(
+            DataError, match=r"layer1 .*patience is 2 in the file and 3"
+        ):
+            changed.fit(X)
+
+
+def test_a_run_cut_off_in_the_first_layer_may_become_longer(tmp_path):
+    """As long as nothing was made of that layer."""
+    network = make((12, 6), checkpoint=tmp_path / "file")
+    with _ended_at(8, _cut_off), pytest.raises(_CutOffError):
+        clone(network).fit(X)
+    longer = network.set_params(max_epochs=6).fit(X)
+    assert_equal(longer, make((12, 6), max_epochs=6).fit(X))
+
+
+def test_a_run_with_rates_that_diverge_goes_on(tmp_path):
+    """The file of such a rate never has all epochs, and is no error."""
+    options = {"solver": "sgd", "learning_rate": (1e200, 0.01)}
+    network = make((12, 6), checkpoint=tmp_path / "file", **options).fit(X)
+    assert_equal(clone(network).fit(X), make((12, 6), **options).fit(X))
+
+
+def test_files_of_all_layers_are_read_before_the_first_is_trained(tmp_path):
+    """What is no checkpoint, or cannot be one, is no reason to wait for."""
+    network = make((12, 6), checkpoint=tmp_path / "file")
+    (tmp_path / "file.layer2").write_text("garbage")
+    with pytest.raises(DataError, match="layer2 is not a sound checkpoint"):
+        network.fit(X)
+    (tmp_path / "file.layer2").unlink()
+    (tmp_path / "file.layer2").mkdir()
+    with pytest.raises(DataError, match=r"layer2: it is a folder"):
+        network.fit(X)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.layer2"]
 
 
 # ------------------------------------------------------------------ interrupts
@@ -1375,7 +1549,7 @@ def test_features_that_cannot_be_used(method, rows, message):
     with pytest.raises(ValueError, match=message):
         getattr(network, method)(rows)
     assert not hasattr(network, "stack_")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message.replace("X ", "X_val ")):
         network.fit(X, X_val=rows)
 
 

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from hardzero import DataError, RectifierClassifier
-from hardzero.estimators.inputs import read_rows, read_table
+from hardzero.estimators.inputs import naming, read_rows, read_table
 
 X = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
 Y = np.array(["b", "a", "b"])
@@ -143,3 +143,27 @@ def test_names_are_checked_also_on_the_fast_way(fitted):
     fitted.fit(pd.DataFrame(X, columns=["p", "q"]), Y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         read_rows(fitted, X, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("Input X contains NaN."), "Input X_val contains NaN."),
+        (DataError("y mixes; convert y, X.T"), "y_val mixes; convert y_val, X_val.T"),
+        (TypeError("no 'X' in X"), "no 'X' in X_val"),
+        (ValueError("Found 0 rows of my_X"), "X_val and y_val: Found 0 rows of my_X"),
+    ],
+)
+def test_errors_name_the_argument(error, told):
+    """As the user calls it; the type stays, and so does what is quoted."""
+    with pytest.raises(type(error)) as raised, naming(X="X_val", y="y_val"):
+        raise error
+    assert str(raised.value) == told
+
+
+def test_errors_of_other_kinds_stay():
+    """They may not be made from a text alone."""
+    error = UnicodeDecodeError("utf-8", b"X", 0, 1, "X")
+    with pytest.raises(UnicodeDecodeError) as raised, naming(X="X_val"):
+        raise error
+    assert raised.value is error

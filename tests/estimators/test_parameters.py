@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hardzero import (
+    DenoisingAutoencoder,
     ParameterError,
     RatingRegressor,
     RectifierClassifier,
@@ -14,7 +15,9 @@ from hardzero import (
     activations,
 )
 from hardzero.estimators.parameters import (
+    DENOISING,
     PARAMETERS,
+    changes_between,
     check_hidden_activations,
     check_parameters,
     draw_seed,
@@ -212,3 +215,23 @@ def test_momentum_is_not_ignored():
     X, y = np.eye(4), [0, 1, 0, 1]
     with pytest.raises(ParameterError, match=r"momentum=0.9 .* Give solver='sgd'"):
         RectifierClassifier(momentum=0.9).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [*ESTIMATORS, DenoisingAutoencoder])
+@pytest.mark.parametrize("path", ["", ".", "folder/", "folder/..", Path()])
+def test_a_checkpoint_has_a_name(make, path):
+    """Where it has none, an auto-encoder would write files that start with a dot."""
+    with pytest.raises(
+        ParameterError, match=r"checkpoint=.* expected None or the path"
+    ):
+        check_parameters(make(checkpoint=path), DENOISING)
+
+
+def test_changes_between_two_calls():
+    """What differs is told, but for engines that share their state."""
+    then = {"engine": "'auto'", "solver": "'sgd'"}
+    assert changes_between(then, {"engine": "'sparse'", "solver": "'sgd'"}) == []
+    assert changes_between(then, {"engine": "'dense'", "solver": "'adam'"}) == [
+        "engine was 'auto' and is 'dense'",
+        "solver was 'sgd' and is 'adam'",
+    ]

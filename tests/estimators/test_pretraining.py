@@ -335,7 +335,26 @@ def test_numbers_of_all_kinds(make, y):
         ),
         (RatingRegressor, np.where(IS_UNLABELED, np.inf, Y), "y contains infinity"),
         (RatingRegressor, np.full(200, np.nan), "y is NaN in all rows, expected"),
-        (RectifierClassifier, NUMBERS, "Input y contains NaN"),
+        (
+            RectifierClassifier,
+            NUMBERS,
+            "NaN or None as label in row 1, counted from 0, expected the number -1 for",
+        ),
+        (
+            RectifierClassifier,
+            np.where(IS_UNLABELED, None, Y),
+            "a NaN or None as label",
+        ),
+        (
+            RectifierClassifier,
+            pd.Series(NUMBERS).astype("Int64"),
+            "NaN or None as label",
+        ),
+        (
+            RectifierClassifier,
+            np.where(IS_UNLABELED[:, None], np.nan, MATRIX),
+            "NaN or None as label in row 1",
+        ),
         (RectifierClassifier, np.ma.array(Y, mask=IS_UNLABELED), "y has 133 masked"),
         (RectifierClassifier, MARKED[:9], "inconsistent numbers of samples"),
         (RectifierClassifier, None, "requires y to be passed"),
@@ -354,8 +373,15 @@ def test_marks_are_no_labels_to_validate_on():
     """Validation rows need targets."""
     with pytest.raises(DataError, match=r"y_val has labels that are not among.*: -1"):
         network().fit(X, MARKED, X_val=X, y_val=MARKED)
-    with pytest.raises(ValueError, match="Input y contains NaN"):
+    with pytest.raises(ValueError, match="Input y_val contains NaN"):
         network(RectifierRegressor).fit(X, NUMBERS, X_val=X, y_val=NUMBERS)
+    mixed = np.where(IS_UNLABELED, None, MARKED_WORDS)
+    with pytest.raises(DataError, match=r"y_val mixes labels .* convert y_val"):
+        network().fit(X, WORDS, X_val=X, y_val=mixed)
+    with pytest.raises(
+        DataError, match=r"sample_weight_val .* for each row of X_val\."
+    ):
+        network().fit(X, Y, X_val=X, y_val=Y, sample_weight_val=[1, 2])
 
 
 def test_statistics_of_targets_leave_out_marked_rows():
@@ -369,6 +395,106 @@ def test_statistics_of_targets_leave_out_marked_rows():
         given = network(make, **options)
         given.fit(X[LABELED], y[LABELED], X_unlabeled=X[UNLABELED])
         assert by_marks.stack_ == given.stack_
+
+
+# ------------------------------------------------------------------ what -1 is
+
+SIGNS = np.where(Y > 4, 1, -1)
+
+
+def n_trained(one, rows, y, **options):
+    """Return how many rows a further call trains on."""
+    seen = []
+    step = SparseNetwork.step
+
+    def counted(self, rows):
+        seen.extend(rows)
+        return step(self, rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparseNetwork, "step", counted)
+        getattr(one, "fit" if one.warm_start else "partial_fit")(rows, y, **options)
+    return len(seen)
+
+
+def test_a_declared_class_of_minus_1_is_a_class():
+    """It is counted as one, with any number of others, in each call and in scores."""
+    three = Y % 3 - 1
+    one = network(engine="sparse")
+    assert n_trained(one, X, three, classes=[-1, 0, 1]) == 200
+    assert n_trained(one, X, three) == 200
+    assert n_trained(one, X[:5], np.full(5, -1)) == 5
+    right = one.predict(X) == three
+    assert one.score(X, three) == right.mean()
+    assert one.score(X[three < 0], three[three < 0]) == right[three < 0].mean()
+
+
+def test_the_first_call_decides_what_minus_1_is():
+    """Two labels, -1 and another, stay labels, whatever later rows have of them."""
+    one = network(engine="sparse").partial_fit(X, SIGNS)
+    assert n_trained(one, X[:5], np.full(5, -1)) == 5
+    assert n_trained(one, X, SIGNS) == 200
+    kept = pickle.loads(pickle.dumps(one))
+    assert n_trained(kept, X[:5], np.full(5, -1)) == 5
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_mark_stays_a_mark(warm_start):
+    """Also where rows have one other label, in later calls and in scores."""
+    one = network(engine="sparse", max_epochs=1, warm_start=warm_start)
+    n_trained(one, X, MARKED)
+    ones = MARKED == 1
+    rows = X[ones | IS_UNLABELED], MARKED[ones | IS_UNLABELED]
+    assert n_trained(one, *rows) == ones.sum()
+    assert one.score(*rows) == (one.predict(X[ones]) == 1).mean()
+    with pytest.raises(DataError, match="y is -1 in all rows"):
+        one.score(X[:5], np.full(5, -1))
+
+
+def test_declared_classes_decide_in_the_first_call():
+    """Rows with one of them, and marked ones, can come first."""
+    y = np.where(IS_UNLABELED, -1, 1)
+    one = network(engine="sparse")
+    assert n_trained(one, X, y, classes=[0, 1, 2]) == len(LABELED)
+    assert list(one.classes_) == [0, 1, 2]
+    text = MARKED.astype(str)  # where "-1" is declared, it is no slip
+    assert n_trained(network(engine="sparse"), X, text, classes=np.unique(text)) == 200
+
+
+@pytest.mark.parametrize(("make", "marked"), [k[::2] for k in KINDS], ids=NAMES)
+def test_rows_without_targets_alone(make, marked):
+    """In a later call they change nothing, as pre-training is over; they are checked
+    all the same. The first call, and fit, need targets.
+    """
+    one, without = network(make), (X[UNLABELED], marked[UNLABELED])
+    for train in (one.partial_fit, one.fit, network(make, warm_start=True).fit):
+        with pytest.raises(DataError, match=r"y is (-1|NaN) in all rows"):
+            train(*without)
+    one.partial_fit(X, marked)
+    before = one.stack_
+    assert one.partial_fit(*without) is one
+    assert one.stack_ is before
+    assert one.n_iter_ == 1
+    for rows, weight, message in (
+        (X[UNLABELED] * np.nan, None, "Input X contains NaN"),
+        (X[:3], None, "inconsistent numbers of samples"),
+        (X[UNLABELED], [1.0], "sample_weight has shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            one.partial_fit(rows, marked[UNLABELED], sample_weight=weight)
+    assert one.partial_fit(X, marked).n_iter_ == 2
+
+
+def test_scores_need_a_fitted_network():
+    """Which knows what -1 is."""
+    with pytest.raises(NotFittedError):
+        network().score(X, MARKED)
+
+
+def test_errors_name_declared_classes():
+    """Not y, which is sound."""
+    with pytest.raises(DataError, match="classes mixes labels that cannot be sorted"):
+        network().partial_fit(X, Y, classes=np.array(["a", 1], dtype=object))
 
 
 # ------------------------------------------------------------------ X_unlabeled
@@ -403,14 +529,15 @@ def test_forms_of_rows_without_targets():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (X[:, :9], "X has 9 features, but RectifierClassifier is expecting 64"),
-        (np.full_like(X, np.nan), "Input X contains NaN"),
-        (X[:0], r"0 sample\(s\)"),
+        (X[:, :9], "X_unlabeled has 9 features, but RectifierClassifier is expecting"),
+        (np.full_like(X, np.nan), "Input X_unlabeled contains NaN"),
+        (np.ma.masked_array(X, X > 0.5), r"^X_unlabeled has \d+ masked entries"),
+        (X[:0], r"^X_unlabeled: .*0 sample\(s\)"),
         (sp.csr_array(X), r"a dense and a sparse.*two of one kind.*csr_array\(X\)"),
-        (np.full((5, 64), "x"), "X holds text"),
+        (np.full((5, 64), "x"), "X_unlabeled holds text"),
         (X - 1, r"'softplus' of layer 1 puts out numbers from 0 to inf.*'linear'"),
     ],
-    ids=["width", "nan", "no rows", "sparse", "text", "range"],
+    ids=["width", "nan", "masked", "no rows", "sparse", "text", "range"],
 )
 def test_rows_without_targets_that_cannot_be_used(rows, message):
     """They are checked as rows of X, and the network is as it was before."""
@@ -514,7 +641,7 @@ def test_the_first_phase_can_stop_early_too():
 def test_a_fitted_autoencoder_is_used_as_it_is():
     """In a FrozenEstimator; it may have been fitted on other rows, and to float32."""
     rows = np.random.default_rng(0).uniform(size=(99, 64))
-    fitted = autoencoder(hidden_sizes=(12, 6)).fit(rows)
+    fitted = autoencoder(hidden_sizes=(12, 6), random_state=0).fit(rows)
     one = still(pretraining=FrozenEstimator(fitted))
     assert one.fit(X, MARKED).stack_.layers[:2] == fitted.stack_.layers
     assert one.history_.pretraining == fitted.histories_
@@ -876,14 +1003,65 @@ def test_checkpoints_after_another_pretraining_are_refused(tmp_path):
     one = network(checkpoint=tmp_path / "file").fit(X, MARKED)
     with pytest.raises(DataError, match=r"layer1 is of another task.*corruption"):
         clone(one).set_params(pretraining__corruption="none").fit(X, MARKED)
-    with pytest.raises(DataError, match=r"layer1 is of another task.*content of X"):
+    with pytest.raises(DataError, match=r"file is of another task.*content of X"):
         clone(one).fit(X[:150], MARKED[:150])
+    with pytest.raises(DataError, match=r"layer1 is of another task.*content of X"):
+        clone(one).fit(X, MARKED, X_unlabeled=X[:9])
     for layer in (1, 2):
         (tmp_path / f"file.layer{layer}").unlink()
     with pytest.raises(DataError, match="file is of another task: pre-trained layers"):
         clone(one).set_params(pretraining__corruption="none").fit(X, MARKED)
     with pytest.raises(DataError, match=r"pre-trained layers is \w+ in the file and"):
         clone(one).set_params(pretraining=None).fit(X[LABELED], Y[LABELED])
+
+
+@pytest.mark.parametrize("sizes", [(12,), (12, 6)], ids=str)
+def test_more_epochs_of_the_first_phase_change_no_file(sizes, tmp_path):
+    """The file of the second started from its layers; it is refused before they are
+    trained on, and the old number goes on to be good.
+    """
+    one = network(hidden_sizes=sizes, checkpoint=tmp_path / "file").fit(X, MARKED)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for name, value, message in (
+        ("max_epochs", 5, "pre-training is 3 epochs a layer in the file and 5 epochs"),
+        (
+            "early_stopping",
+            True,
+            "pre-training is 3 .* up to 3 epochs a layer with patience 10 now",
+        ),
+    ):
+        changed = clone(one).set_params(**{f"pretraining__{name}": value})
+        with pytest.raises(DataError, match=rf"file is of another task: {message}"):
+            changed.fit(X, MARKED)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert clone(one).fit(X, MARKED).stack_ == one.stack_
+    longer = clone(one).set_params(max_epochs=6).fit(X, MARKED)
+    assert (
+        longer.stack_ == network(hidden_sizes=sizes, max_epochs=6).fit(X, MARKED).stack_
+    )
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_files_of_the_second_phase_are_read_before_the_first(seed, tmp_path):
+    """What is wrong with them is told before anything is trained."""
+    path = tmp_path / "file"
+    one = network(checkpoint=path, random_state=seed)
+    path.write_text("garbage")
+    with pytest.raises(DataError, match="file is not a sound checkpoint"):
+        clone(one).fit(X, MARKED)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DataError, match="it is a folder"):
+        clone(one).fit(X, MARKED)
+    path.rmdir()
+    network(pretraining=None, checkpoint=path).fit(X[LABELED], Y[LABELED])
+    with pytest.raises(DataError, match="pre-training is absent in the file and 3 epo"):
+        clone(one).fit(X, MARKED)
+    with pytest.raises(DataError, match="batch_size is 32 in the file and 9 now"):
+        clone(one).set_params(batch_size=9).fit(X, MARKED)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(DataError, match=r"cannot write the checkpoint .*No such file"):
+        clone(one).set_params(checkpoint=tmp_path / "nowhere" / "file").fit(X, MARKED)
 
 
 # ------------------------------------------------------------------ interrupts

@@ -92,3 +92,15 @@ def test_equal_rows_cannot_be_split():
     """Where all rows of each class are equal there is nothing to set aside."""
     with pytest.raises(DataError, match="only one row of each class, counting equal"):
         split_off_validation_rows(np.ones((9, 2)), np.arange(9) % 3, None, 0.5, 0)
+
+
+def test_the_error_says_what_rows_are_needed_for():
+    """And what to give instead; where there are no classes it speaks of none"""
+    rows, strata = np.ones((9, 2)), np.zeros(9, np.int64)
+    message = (
+        r"^a choice needs .*n_samples=9 .* one row, counting.*Give more rows, X2\.$"
+    )
+    with pytest.raises(DataError, match=message):
+        split_off_validation_rows(
+            rows, strata, None, 0.5, 0, purpose="a choice", remedy="X2"
+        )

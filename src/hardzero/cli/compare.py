@@ -5,6 +5,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from itertools import product
@@ -15,6 +16,7 @@ from hardzero.cli.options import (
     add_threads,
     output_path,
     positive,
+    refuse_same_path,
     sizes,
 )
 from hardzero.cli.output import report
@@ -99,7 +101,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train all networks, write picture and JSON, print the table.
+    """Train all networks, write JSON and picture, print the table.
+
+    The table is printed even if a file cannot be written, which is said at the end.
 
     Parameters
     ----------
@@ -114,11 +118,14 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ParameterError
-        If a picture is wanted and matplotlib is not installed, or more labels than
-        there are.
+        If a picture is wanted and matplotlib is not installed, more labels than there
+        are, or one file for picture and JSON.
+    OSError
+        If a file cannot be written.
     """
     from hardzero.cli.contest import Contest
 
+    refuse_same_path(json=arguments.json, picture=arguments.picture)
     given = {
         "n_seeds": arguments.seeds,
         "hidden_sizes": arguments.hidden_sizes,
@@ -142,16 +149,33 @@ def run(arguments: argparse.Namespace) -> int:
         )
     n_threads = count_threads(arguments.threads)
     runs = _watch(contest, n_threads)
+    failures: dict[str, str] = {}
     if arguments.json:
-        _write_json(arguments.json, contest, runs, n_threads)
+        with _noting(failures, "JSON", arguments.json):
+            _write_json(arguments.json, contest, runs, n_threads)
     if arguments.picture:
         from hardzero.cli.picture import draw
 
-        draw(runs, contest.data, arguments.picture)
+        with _noting(failures, "picture", arguments.picture):
+            draw(runs, contest.data, arguments.picture)
     _print(contest, runs)  # the files are there, even if this cannot be printed
-    if arguments.picture:
+    if arguments.picture and "picture" not in failures:
         report(f"Picture in {arguments.picture}\n")
+    if failures:
+        raise OSError(" ".join(failures.values()))
     return 0
+
+
+@contextmanager
+def _noting(failures: dict[str, str], what: str, path: Path) -> Iterator[None]:
+    """Write down that a file cannot be written, and go on."""
+    try:
+        yield
+    except OSError as error:
+        failures[what] = (
+            f"The {what} could not be written to {path}: {error.strerror or error}. "
+            f"Give another path with --{what.lower()}."
+        )
 
 
 def _picture_path(text: str) -> Path:
@@ -242,8 +266,8 @@ def _changes(runs: "Sequence[Run]") -> Iterator[str]:
     for name, comparison in comparisons.items():
         high, low = (-100 * end for end in comparison.interval)
         yield (
-            f"  {name:<9} {-100 * comparison.difference:+7.2f}  "
-            f"({low:+.2f} to {high:+.2f})  p = {comparison.p_value:.2g}"
+            f"  {name:<9} {-100 * comparison.difference:+z7.2f}  "
+            f"({low:+z.2f} to {high:+z.2f})  p = {comparison.p_value:.2g}"
         )
 
 

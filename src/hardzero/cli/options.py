@@ -1,6 +1,7 @@
 """Arguments that several commands share, checked while they are parsed."""
 
 import argparse
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
@@ -161,6 +162,28 @@ def refuse_to_overwrite(output: Path | None, *inputs: Path) -> None:
             raise ParameterError(
                 f"The output {output} is also the input {path}, which would be lost. "
                 "Give another name with --output."
+            )
+
+
+def refuse_same_path(**outputs: Path | None) -> None:
+    """Refuse one path for two outputs: one would be lost.
+
+    Parameters
+    ----------
+    **outputs : Path or None
+        Files to be written, by the names of their options.
+
+    Raises
+    ------
+    ParameterError
+        If two of them are the same.
+    """
+    given = [(name, path) for name, path in outputs.items() if path]
+    for (name, path), (other_name, other) in combinations(given, 2):
+        if _are_same(path, other):
+            raise ParameterError(
+                f"--{name} {path} and --{other_name} {other} are one and the same "
+                "file, and one of the two would be lost. Give each a name of its own."
             )
 
 

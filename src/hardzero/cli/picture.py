@@ -61,6 +61,7 @@ def draw(runs: Sequence[Run], data: str, path: Path) -> None:
                 color=_COLOURS[number // len(starts)],
                 fillstyle="none" if pretrained else "full",
                 alpha=0.6,
+                clip_on=False,  # or a dot on the axis would be half a dot
             )
             panel.hlines(
                 statistics.mean(values),
@@ -70,7 +71,7 @@ def draw(runs: Sequence[Run], data: str, path: Path) -> None:
             )
         panel.set_xticks(range(len(ACTIVATIONS)), ACTIVATIONS)
         panel.set_xlim(-0.6, len(ACTIVATIONS) - 0.4)
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, 1.05 * max(map(measure, runs)) or 1)
         panel.spines[["top", "right"]].set_visible(False)
     with replacing(path) as stream:
         figure.savefig(stream, format=path.suffix.lower()[1:], dpi=150)

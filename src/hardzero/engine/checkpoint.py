@@ -9,12 +9,13 @@ Loading runs no code. Files are replaced in one step, so at any time the file is
 last one that was written completely.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +54,11 @@ class Checkpoint:
     task : mapping of str to str, int, float, bool or None
         What the run depends on beside what `train` is told: update rule, penalties,
         options. A file whose task is another one is refused.
+    free : collection of str
+        Names in `task` that may have other values in the file.
+    later : collection of str
+        Files of what was trained on the outcome of this run, for messages: who deletes
+        its file must delete them, too.
 
     Raises
     ------
@@ -63,6 +69,8 @@ class Checkpoint:
     path: str | os.PathLike[str]
     every_seconds: float | None = None
     task: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    free: Collection[str] = ()
+    later: Collection[str] = ()
 
     def __post_init__(self) -> None:
         """Check the interval."""
@@ -91,6 +99,73 @@ class Checkpoint:
         content = _read(Path(self.path))
         return None if content is None else int(content[1]["seed"])
 
+    def check(self, known: Mapping[str, Any]) -> None:
+        """Refuse what would be refused later, before work is put into the run.
+
+        Parameters
+        ----------
+        known : mapping of str to str, int, float, bool or None
+            What is known of the description of the run.
+
+        Raises
+        ------
+        DataError
+            If the file is not a checkpoint, is damaged, or of another task as far as
+            that is known, or if it could not be written.
+        """
+        content = _read(Path(self.path))
+        if content is not None:
+            self.compare(content[1], known, known)
+        try:
+            _is_there(Path(self.path))
+            with contextlib.suppress(_NothingToWriteError), replacing(self.path):
+                raise _NothingToWriteError
+        except OSError as error:
+            raise _not_writable(Path(self.path), error) from error
+
+    def compare(
+        self,
+        then: Mapping[str, Any],
+        now: Mapping[str, Any],
+        names: Collection[str],
+    ) -> None:
+        """Refuse the file if descriptions differ.
+
+        Parameters
+        ----------
+        then : mapping of str to str, int, float, bool or None
+            Description in the file.
+        now : mapping of str to str, int, float, bool or None
+            Description of the run.
+        names : collection of str
+            Which of their entries to compare.
+
+        Raises
+        ------
+        DataError
+            If the file is of another task; the message says what differs.
+        """
+        differences = [
+            f"{name} is {_brief(then.get(name))} in the file and "
+            f"{_brief(now.get(name))} now"
+            for name in names
+            if then.get(name) != now.get(name) and name not in self.free
+        ]
+        if differences:
+            deletion = "delete the file"
+            if self.later:
+                deletion += ", and with it those of what was trained on its outcome: "
+                deletion += ", ".join(_name(Path(path)) for path in self.later)
+            raise DataError(
+                f"the checkpoint {self.path} is of another task: "
+                f"{'; '.join(differences)}. Give the data and settings that it was "
+                f"written with, another path, or {deletion}."
+            )
+
+
+class _NothingToWriteError(Exception):
+    """Leaves a file as it is, once it is known that it could be replaced."""
+
 
 class CheckpointFile:
     """The file of a checkpoint while a run uses it.
@@ -104,6 +179,7 @@ class CheckpointFile:
     """
 
     def __init__(self, checkpoint: Checkpoint, task: dict[str, Any]) -> None:
+        self._checkpoint = checkpoint
         self._path = Path(checkpoint.path)
         self._every = checkpoint.every_seconds
         self._task = json.loads(json.dumps(task))
@@ -128,18 +204,7 @@ class CheckpointFile:
         if content is None:
             return None
         state, task = content
-        differences = [
-            f"{name} is {_brief(task.get(name))} in the file and "
-            f"{_brief(self._task.get(name))} now"
-            for name in {**task, **self._task}
-            if task.get(name) != self._task.get(name)
-        ]
-        if differences:
-            raise DataError(
-                f"the checkpoint {self._path} is of another task: "
-                f"{'; '.join(differences)}. Give the data and settings that it was "
-                "written with, another path, or delete the file."
-            )
+        self._checkpoint.compare(task, self._task, {**task, **self._task})
         return state
 
     def is_due(self, *, epoch_ended: bool) -> bool:
@@ -186,21 +251,27 @@ class CheckpointFile:
             with replacing(self._path) as stream:
                 stream.write(_pack(state, self._task))
         except OSError as error:
-            reason = (
-                f"cannot write the checkpoint {_name(self._path)}: {_reason(error)}."
-            )
             if is_first:
-                raise DataError(
-                    f"{reason} Give a file in a folder that can be written to and has "
-                    "room for the network three times over."
-                ) from error
+                raise _not_writable(self._path, error) from error
             if not self._has_failed:
                 warn_user(
-                    f"{reason} Training goes on, and the last checkpoint stays as it "
-                    "is. Make room; each checkpoint is tried again."
+                    f"{_cannot_write(self._path, error)} Training goes on, and the "
+                    "last checkpoint stays as it is. Make room; each checkpoint is "
+                    "tried again."
                 )
             self._has_failed = True
         self._last = time.monotonic()
+
+
+def _not_writable(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{_cannot_write(path, error)} Give a file in a folder that can be written to "
+        "and has room for the network three times over."
+    )
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    return f"cannot write the checkpoint {_name(path)}: {_reason(error)}."
 
 
 def _is_there(path: Path) -> bool:

@@ -26,7 +26,7 @@ gaps).
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -53,7 +53,9 @@ __all__ = [
 Array = npt.NDArray[Any]
 UInt64 = npt.NDArray[np.uint64]
 
-_BLOCK_ENTRIES: Final = 1 << 21  # entries of the training set read at a time
+_BLOCK_ENTRIES: Final = 1 << 21  # entries or points that are looked at at a time
+_MAX_ENTRIES: Final = 2**31 - 1  # that a batch turns on: indices of CSR rows end there
+_ENTRY_BYTES: Final = 60  # taken at the most by each of them, for a while
 
 
 class Corruptor(ABC):
@@ -178,6 +180,9 @@ class _ZeroAware(Corruptor):
 
     def _sparse(self, X: Matrix, hashes: UInt64, key: np.uint64) -> Matrix:
         n_columns = X.shape[1]
+        most = len(hashes) * min(self._end(n_columns), n_columns)
+        if most > _MAX_ENTRIES:
+            raise _too_many(most, X.shape)
         old = _places(X.indptr, X.indices, n_columns)
         changed = self._changed(X.data, X.indptr, X.indices, hashes, key)
         new, values = self._turned_on(n_columns, hashes, key)
@@ -188,6 +193,10 @@ class _ZeroAware(Corruptor):
         order = order[data[order] != 0]
         starts, columns = _rows_and_columns(places[order], X.shape)
         return _csr(X, data[order], columns, starts)
+
+    @abstractmethod
+    def _end(self, n_columns: int) -> float:
+        """Return where the columns end, laid end to end."""
 
     @abstractmethod
     def _changed(
@@ -220,6 +229,9 @@ class OffAndOn(_ZeroAware):
         self._length = float(_length(on))
         self._value = value
 
+    def _end(self, n_columns: int) -> float:
+        return self._length * n_columns
+
     def _changed(
         self, data: Array, starts: Array, columns: Array, hashes: UInt64, key: np.uint64
     ) -> Array:
@@ -231,9 +243,14 @@ class OffAndOn(_ZeroAware):
     ) -> tuple[Array, Array]:
         if self._length == 0:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        points = _points(_stream(key, "on"), hashes, self._length * n_columns)
-        hit = (points / self._length).astype(np.int64)
-        starts, columns = _distinct(hit, n_columns)
+        length = self._length
+        starts, columns = _hit(
+            lambda points: (points / length).astype(np.int64),
+            _stream(key, "on"),
+            hashes,
+            self._end(n_columns),
+            n_columns,
+        )
         places = _places(starts, columns, n_columns)
         return places, np.full(len(places), self._value)
 
@@ -256,6 +273,9 @@ class Swapper(_ZeroAware):
         self._values = _ColumnValues(X, sample_weight)
         self._ends = np.cumsum(_length(rate * self._values.shares))
 
+    def _end(self, _n_columns: int) -> float:
+        return float(self._ends[-1])
+
     def _changed(
         self, data: Array, starts: Array, columns: Array, hashes: UInt64, key: np.uint64
     ) -> Array:
@@ -269,8 +289,14 @@ class Swapper(_ZeroAware):
     def _turned_on(
         self, n_columns: int, hashes: UInt64, key: np.uint64
     ) -> tuple[Array, Array]:
-        points = _points(_stream(key, "on"), hashes, self._ends[-1])
-        starts, columns = _distinct(self._ends.searchsorted(points, "right"), n_columns)
+        ends = self._ends
+        starts, columns = _hit(
+            lambda points: ends.searchsorted(points, "right"),
+            _stream(key, "on"),
+            hashes,
+            self._end(n_columns),
+            n_columns,
+        )
         drawn = uniforms_at(_stream(key, "value"), hashes, starts, columns)
         places = _places(starts, columns, n_columns)
         return places, self._values.non_zero(columns, drawn)
@@ -359,6 +385,16 @@ def needs_dense(deviation: float) -> ParameterError:
     )
 
 
+def _too_many(most: float, shape: tuple[int, int]) -> ParameterError:
+    size = most * _ENTRY_BYTES / 2**30
+    return ParameterError(
+        f"the corruption turns on up to {most:,.0f} zeros of a batch of {shape[0]:,} "
+        f"sparse rows with {shape[1]:,} columns, which takes about {size:,.0f} GiB, "
+        f"expected at most {_MAX_ENTRIES:,}. Turn on fewer, for example with "
+        "'salt_and_pepper(0.8, density)', or give a smaller batch_size."
+    )
+
+
 # ------------------------------------------------------------------ points
 
 
@@ -367,9 +403,35 @@ def _length(probability: Array | float) -> Array:
     return np.asarray(-np.log1p(-np.minimum(probability, 1 - 2.0**-24)))
 
 
+def _hit(
+    find: Callable[[Array], Array],
+    key: np.uint64,
+    hashes: UInt64,
+    end: float,
+    n_columns: int,
+) -> tuple[Array, Array]:
+    """Return the columns of each row that points fall on, as CSR matrices have them.
+
+    At 16 points a column, where nearly all zeros turn on, those of a batch would take
+    gigabytes. So a few rows are drawn at a time.
+    """
+    n = max(1, _BLOCK_ENTRIES // _enough(end))
+    parts = [
+        _distinct(find(_points(key, hashes[start : start + n], end)), n_columns)
+        for start in range(0, max(len(hashes), 1), n)
+    ]
+    counts = np.concatenate([np.diff(starts) for starts, _ in parts])
+    return _starts(counts), np.concatenate([columns for _, columns in parts])
+
+
+def _enough(end: float) -> int:
+    """Return how many points reach the end with next to certainty."""
+    return int(end + 5 * math.sqrt(end)) + 8
+
+
 def _points(key: np.uint64, hashes: UInt64, end: float) -> Array:
     """Return the points of each row, at least as far as the end."""
-    n_points = int(end + 5 * math.sqrt(end)) + 8
+    n_points = _enough(end)
     while True:
         u = uniforms(key, hashes, n_points).astype(np.float64)
         points = np.cumsum(-np.log1p(-u), axis=1)

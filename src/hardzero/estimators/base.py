@@ -19,7 +19,7 @@ from sklearn.base import (
 )
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from hardzero import kernels
 from hardzero.engine.checkpoint import Checkpoint
@@ -27,6 +27,7 @@ from hardzero.engine.forward import ForwardPass
 from hardzero.engine.initialise import initialise
 from hardzero.engine.objectives import Objective, parse_objective
 from hardzero.engine.schedules import parse_schedule
+from hardzero.engine.task import describe_task
 from hardzero.engine.train import Settings, Trained, TrainingState, Validation, train
 from hardzero.errors import DataError, ParameterError, warn_user
 from hardzero.estimators.callbacks import (
@@ -36,11 +37,13 @@ from hardzero.estimators.callbacks import (
 )
 from hardzero.estimators.inputs import (
     check_mask,
+    naming,
     read_features,
     read_rows,
     read_table,
 )
 from hardzero.estimators.parameters import (
+    changes_between,
     check_hidden_activations,
     check_parameter,
     check_parameters,
@@ -50,6 +53,7 @@ from hardzero.estimators.parameters import (
 from hardzero.estimators.pretraining import (
     Pretrained,
     Unlabeled,
+    describe_pretraining,
     is_fitted,
     kept_seed,
     pretrain,
@@ -119,6 +123,7 @@ class RectifierEstimator(
     _training: _Training | None  # None where an interrupt has left half an epoch
     _is_incremental: bool
     _default_scoring: ClassVar[str | None] = None
+    _mark: ClassVar[str] = "NaN"  # of rows without a target
 
     # ------------------------------------------------------------------ training
 
@@ -205,10 +210,14 @@ optional
             )
             validation = _take(rows, held_out)
         pretrained = None
-        if before is None:
-            pretrained = self._pretrain(rows, X_unlabeled, coding, seed)
+        if before is None and self._pretrains():
+            unlabeled = self._read_unlabeled(X_unlabeled, rows)
+            if checkpoint is not None:
+                self._check(checkpoint, rows, coding, seed, chosen, validation)
+            pretrained = self._pretrain(rows, unlabeled, coding, seed)
         elif X_unlabeled is not None:
-            _warn_of_unused_rows("training goes on, and pre-training comes first")
+            reason = "training goes on, and pre-training comes first"
+            _warn_of_unused_rows(reason if before else "there is no pre-training")
         network, settings = self._build(rows, coding, seed, before, pretrained, chosen)
 
         def fitted() -> dict[str, Any]:
@@ -254,10 +263,15 @@ optional
                 "call fit."
             )
         before = self._previous_training() if hasattr(self, "stack_") else None
+        if before is not None and self._are_marked(y, before.coding):
+            X = read_features(self, X, dtype=before.stack.dtype, reset=False)
+            check_consistent_length(X, y)
+            read_weights(sample_weight, X.shape[0], "sample_weight")
+            return self  # pre-training, for which they would do, comes first
         coding, rows = self._read(X, y, sample_weight, before, coding)
         seed = draw_seed(self.random_state) if before is None else before.seed
         pretrained = None
-        if before is None:
+        if before is None and self._pretrains():
             pretrained = self._pretrain(rows, None, coding, seed)
         network, settings = self._build(rows, coding, seed, before, pretrained)
         trained = train(
@@ -301,12 +315,7 @@ optional
                 "was interrupted in the middle of an epoch. Set warm_start=True before "
                 "the first fit, or call fit with warm_start=False to train anew."
             )
-        now = self._structure()
-        changed = [
-            f"{name} was {then} and is {now[name]}"
-            for name, then in before.structure.items()
-            if _kin(now[name]) != _kin(then)
-        ]
+        changed = changes_between(before.structure, self._structure())
         if changed:
             raise ParameterError(
                 f"the network that training goes on with is another one: "
@@ -348,7 +357,8 @@ optional
         is_unlabeled = None
         if self.pretraining is not None:
             check_mask(y, "y")
-            y, is_unlabeled = self._separate(y)
+            y, is_unlabeled = self._separate(y, coding)
+            _refuse_all(is_unlabeled, self._mark)
         X, y = read_table(
             self, X, y, dtype=dtype, reset=before is None, **self._target_form(y)
         )
@@ -386,8 +396,11 @@ optional
                 "X_val and y_val both, or neither of them."
             )
         form = self._target_form(y_val)
-        X, y = read_table(self, X_val, y_val, dtype=rows.X.dtype, reset=False, **form)
-        weights = read_weights(sample_weight, X.shape[0], "sample_weight_val")
+        with naming(X="X_val", y="y_val"):
+            X, y = read_table(
+                self, X_val, y_val, dtype=rows.X.dtype, reset=False, **form
+            )
+            weights = read_weights(sample_weight, X.shape[0], "sample_weight_val")
         return Rows(X, coding.encode(y, "y_val"), weights)
 
     def _judge(
@@ -439,25 +452,29 @@ optional
         )
         return network, settings
 
-    def _pretrain(
-        self, rows: Rows, X_unlabeled: Any, coding: Coding, seed: int
-    ) -> Pretrained | None:
-        """Return the hidden layers to start from, if there is pre-training."""
-        if self.pretraining is None or not self._hidden_sizes():
-            if X_unlabeled is not None:
-                _warn_of_unused_rows("there is no pre-training")
+    def _pretrains(self) -> bool:
+        return self.pretraining is not None and bool(self._hidden_sizes())
+
+    def _read_unlabeled(self, X_unlabeled: Any, rows: Rows) -> Unlabeled | None:
+        if X_unlabeled is None:
             return None
-        if X_unlabeled is not None and is_fitted(self.pretraining):
+        if is_fitted(self.pretraining):
             _warn_of_unused_rows("the hidden layers were trained before")
-        parts = [Unlabeled(rows.X, rows.sample_weight)]
-        if rows.unlabeled is not None:
-            parts.append(rows.unlabeled)
-        if X_unlabeled is not None:
+        with naming(X="X_unlabeled"):
             X = read_features(self, X_unlabeled, dtype=rows.X.dtype, reset=False)
-            weights = rows.sample_weight
-            if weights is not None:
-                weights = np.full(X.shape[0], weights.mean())
-            parts.append(Unlabeled(X, weights))
+        weights = rows.sample_weight
+        if weights is not None:
+            weights = np.full(X.shape[0], weights.mean())
+        return Unlabeled(X, weights)
+
+    def _pretrain(
+        self, rows: Rows, more: Unlabeled | None, coding: Coding, seed: int
+    ) -> Pretrained:
+        """Return the hidden layers to start from."""
+        with_targets = Unlabeled(rows.X, rows.sample_weight)
+        parts = [
+            part for part in (with_targets, rows.unlabeled, more) if part is not None
+        ]
         return pretrain(self, parts, self._first_stack(rows, coding, seed), seed)
 
     def _settings(self, n_samples: int) -> Settings:
@@ -541,11 +558,37 @@ optional
         task = {name: _plain(getattr(self, name)) for name in names}
         task["dropout"] = str(list(self._dropout()))
         task["scoring"] = name_scorer(self.scoring)
+        task["pre-training"] = describe_pretraining(self) if self._pretrains() else None
         return Checkpoint(
             self.checkpoint,
             every_seconds=self.checkpoint_seconds,
             task={"estimator": type(self).__name__} | task,
         )
+
+    def _check(
+        self,
+        checkpoint: Checkpoint,
+        rows: Rows,
+        coding: Coding,
+        seed: int,
+        chosen: Array | None,
+        validation: Rows | None,
+    ) -> None:
+        """Refuse a file of another task before time is put into hidden layers."""
+        network, settings = self._build(rows, coding, seed, None, None, chosen)
+        known = describe_task(
+            network,
+            rows.X,
+            rows.codes,
+            self._loss_weights(rows, coding),
+            np.arange(rows.X.shape[0]) if chosen is None else chosen,
+            settings=settings,
+            seed=seed,
+            objective=self._objective(coding),
+            validation=self._judge(validation, coding, network),
+            more=checkpoint.task,
+        )
+        checkpoint.check(known)
 
     def _seed(self, checkpoint: Checkpoint | None) -> int:
         if checkpoint is not None and not isinstance(
@@ -721,19 +764,32 @@ optional
 
     def _with_targets(self, X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Leave out rows that are marked as having no target."""
+        check_is_fitted(self)
         if self.pretraining is None:
             return X, y, weights
-        _, is_unlabeled = self._separate(y)
+        _, is_unlabeled = self._separate(y, self._coding)
         if is_unlabeled is None:
             return X, y, weights
+        _refuse_all(is_unlabeled, self._mark)
         kept = np.flatnonzero(~is_unlabeled)
         rows, targets, *more = (
             _safe_indexing(part, kept) for part in (X, y, weights) if part is not None
         )
         return rows, targets, more[0] if more else None
 
-    def _separate(self, y: Any) -> tuple[Any, Array | None]:
-        """Return targets, and which rows are marked as having none."""
+    def _are_marked(self, y: Any, coding: Coding) -> bool:
+        """Return whether all rows are marked as having no target."""
+        if self.pretraining is None:
+            return False
+        check_mask(y, "y")
+        _, is_unlabeled = self._separate(y, coding)
+        return is_unlabeled is not None and bool(is_unlabeled.all())
+
+    def _separate(self, y: Any, coding: Coding | None) -> tuple[Any, Array | None]:
+        """Return targets, and which rows are marked as having none.
+
+        What a mark is was decided with the coding, if there is one.
+        """
         raise NotImplementedError
 
     def _target_form(self, y: Any) -> dict[str, bool]:
@@ -765,14 +821,6 @@ _NOT_VALIDATED = (
 )
 
 
-# Engines whose state either of them can go on from.
-_KIN = {"'sparse'": "'auto'", "'reference'": "'dense'"}
-
-
-def _kin(value: str) -> str:
-    return _KIN.get(value, value)
-
-
 def _told(
     checkpoint: Checkpoint | None, pretrained: Pretrained | None
 ) -> Checkpoint | None:
@@ -789,6 +837,14 @@ def _pretraining(
     if before is not None:
         return before.pretraining
     return () if pretrained is None else pretrained.histories
+
+
+def _refuse_all(is_unlabeled: Array | None, mark: str) -> None:
+    if is_unlabeled is not None and is_unlabeled.all():
+        raise DataError(
+            f"y is {mark} in all rows, expected some rows with targets. Use "
+            "DenoisingAutoencoder to learn from rows without targets alone."
+        )
 
 
 def _warn_of_unused_rows(reason: str) -> None:

@@ -13,6 +13,7 @@ from hardzero.activations import Activation
 from hardzero.engine.objectives import Objective, SigmoidLogLoss, SoftmaxLogLoss
 from hardzero.errors import ParameterError
 from hardzero.estimators.base import RectifierEstimator, Rows
+from hardzero.estimators.inputs import naming
 from hardzero.estimators.pretraining import separate_labels
 from hardzero.estimators.targets import Classes, Coding, Indicators
 from hardzero.estimators.weights import weigh_classes
@@ -81,10 +82,12 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         hidden layers of this estimator, and its engine, threads and checkpoint, count,
         not those of the auto-encoder. Then all layers are trained together. Rows
         without targets take part in the first phase: those given to `fit` as
-        `X_unlabeled`, rows whose target is the number -1 (unless -1 and one other are
-        the only labels: then both are), and rows that early stopping sets aside.
-        `partial_fit` does it in its first call. A fitted auto-encoder in a
-        `sklearn.frozen.FrozenEstimator` is used as it is.
+        `X_unlabeled`, rows whose target is the number -1 (unless -1 and one other
+        number are the only labels, or -1 is among the `classes` of `partial_fit`: then
+        it is a label), and rows that early stopping sets aside. What -1 is, is decided
+        once: training that goes on, and `score`, keep to it. `partial_fit` pre-trains
+        in its first call. A fitted auto-encoder in a `sklearn.frozen.FrozenEstimator`
+        is used as it is.
     solver : {"adam", "sgd"}, default="adam"
         Update rule. "adam" needs little tuning; "sgd" without momentum changes only
         weights whose input is not zero, and is the fastest for a sparse network.
@@ -157,7 +160,8 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         Kernels: "sparse" always skips zeros, "dense" never does, "auto" decides by what
         is faster, "reference" is slow and simple.
     n_threads : int, default=1
-        Number of threads, -1 for all processors. The result does not depend on it.
+        Number of threads, -1 for all processors. The result does not depend on it,
+        unless it was pre-trained with tied weights.
     random_state : int, RandomState or None, default=None
         Decides about first weights, shuffles, dropout and the validation split. The
         same integer gives the same bits on the same machine.
@@ -231,6 +235,7 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
     """
 
     classes_: Array
+    _mark = "-1"
 
     def __init__(
         self,
@@ -327,7 +332,9 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Features.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels.
+            Labels. With `pretraining`, the first call needs some; later, rows that are
+            marked as having none are left out, and a call without others changes
+            nothing.
         classes : array-like of shape (n_classes,), optional
             All labels there will ever be. In the first call None means that there are
             no others than those in `y`; later calls need not give it again. Not used
@@ -355,7 +362,8 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         """
         coding: Coding | None = None
         if classes is not None and not is_multilabel(y):
-            coding = Classes.learn(np.asarray(classes))
+            with naming(y="classes"):
+                coding = Classes.learn(np.asarray(classes))
             self._compare_classes(coding)
         return self._partial_fit(X, y, sample_weight, coding)
 
@@ -458,8 +466,9 @@ class RectifierClassifier(ClassifierMixin, RectifierEstimator):
         """
         return float(super().score(*self._with_targets(X, y, sample_weight)))
 
-    def _separate(self, y: Any) -> tuple[Any, Array | None]:
-        return separate_labels(y)
+    def _separate(self, y: Any, coding: Coding | None) -> tuple[Any, Array | None]:
+        assert coding is None or isinstance(coding, Classes | Indicators)
+        return separate_labels(y, None if coding is None else coding.classes)
 
     def _target_form(self, y: Any) -> dict[str, bool]:
         return {"multi_output": y is not None and is_multilabel(y)}

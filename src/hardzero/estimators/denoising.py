@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ from hardzero.engine.reconstruction import (
 )
 from hardzero.engine.train import Settings, Validation, train
 from hardzero.errors import DataError, DivergenceError, ParameterError, warn_user
-from hardzero.estimators.inputs import read_features, read_rows
+from hardzero.estimators.inputs import naming, read_features, read_rows
 from hardzero.estimators.layers import (
     HOMOGENEOUS,
     Forward,
@@ -46,6 +47,7 @@ from hardzero.estimators.layers import (
 )
 from hardzero.estimators.parameters import (
     DENOISING,
+    changes_between,
     check_hidden_activations,
     check_parameter,
     check_parameters,
@@ -111,7 +113,8 @@ class DenoisingAutoencoder(
         training rows is 1, of all its units together or of each by itself. "none"
         leaves them, which is an error if outputs are above 1.
     tied : bool, default=False
-        Let the decoder have the transposed weights of the encoder, not its own.
+        Let the decoder have the transposed weights of the encoder, not its own. The
+        same bits then need the same `n_threads`.
     l1_activation : float or sequence of float, default=0.0
         Penalty on the encodings, one for all layers or one for each: this times the
         mean over rows of the sum over units of ``|h|``. More of it gives more zeros.
@@ -151,13 +154,18 @@ class DenoisingAutoencoder(
         Beginning of the names of files that `fit` writes after each epoch: one for each
         layer, such as "PATH.layer1", or for each layer and learning rate. What is there
         is gone on from, and ends with the same bits as a run that was never
-        interrupted; files of other data or settings are an error.
+        interrupted; files of other data or settings are an error. A higher `max_epochs`
+        goes on with a first layer, as long as there is no file of a layer above it: the
+        latter would have other inputs.
     checkpoint_seconds : float or None, default=None
         Write the files after this many seconds instead, also in the middle of an epoch.
     engine : {"auto", "sparse", "dense", "reference"}, default="auto"
-        Kernels, as in `RectifierClassifier`. Tied weights have kernels of their own.
+        Kernels, as in `RectifierClassifier`. Tied weights and the sampling of
+        reconstructions have kernels of their own, whatever is given here.
     n_threads : int, default=1
-        Number of threads, -1 for all processors.
+        Number of threads, -1 for all processors. The result does not depend on it,
+        unless weights are tied: NumPy's linear algebra then multiplies matrices, and
+        other numbers of threads may change the last bits.
     random_state : int, RandomState or None, default=None
         Decides about first weights, shuffles, noise and the validation split.
     verbose : bool, default=False
@@ -326,7 +334,8 @@ optional
         X, weights = self._read(X, sample_weight, reset=True)
         held_out = None
         if X_val is not None:
-            X_val = read_features(self, X_val, dtype=X.dtype, reset=False)
+            with naming(X="X_val"):
+                X_val = read_features(self, X_val, dtype=X.dtype, reset=False)
             if sp.issparse(X) != sp.issparse(X_val):
                 raise DataError(
                     "X and X_val are a dense and a sparse matrix, expected two of one "
@@ -437,9 +446,26 @@ n_features)
             return [rows]
         strata = np.zeros(X.shape[0], dtype=np.int64)
         training, validation = split_off_validation_rows(
-            X, strata, weights, self.validation_fraction, seed
+            X,
+            strata,
+            weights,
+            self.validation_fraction,
+            seed,
+            **self._reason_to_split(),
         )
         return [rows.take(training), rows.take(validation)]
+
+    def _reason_to_split(self) -> dict[str, str]:
+        """Return what validation rows are needed for, and how to do without."""
+        if self.early_stopping:
+            remedy = "early_stopping=False"
+            if self._has_grid():
+                remedy += " and one learning_rate"
+            return {"purpose": "early_stopping=True", "remedy": f"X_val, or {remedy}"}
+        return {
+            "purpose": f"the choice of one learning_rate of {self.learning_rate!r}",
+            "remedy": "X_val, or one learning_rate",
+        }
 
     def _train(
         self,
@@ -467,6 +493,8 @@ n_features)
         list of LearnedLayer
             The layers; after an interrupt those that were trained.
         """
+        if self.checkpoint is not None:
+            self._check_files(seed)
         layers: list[LearnedLayer] = []
         none: list[None] = [None] * len(self._sizes())
         try:
@@ -560,9 +588,7 @@ n_features)
     ) -> LearnedLayer:
         rows = data[0]
         settings = self._settings(rows.X.shape[0], rate)
-        own_seed = seed  # the file of the first layer tells it
-        if plan.number > 1:
-            own_seed = int(stream_key(seed, f"layer {plan.number}", 0))
+        own_seed = _seed_of(plan.number, seed)
         network = self._network(plan, rows, own_seed, rate, before)
         validation = None
         if len(data) > 1:
@@ -570,22 +596,31 @@ n_features)
             validation = Validation(
                 X, X, weights, loss=lambda: network.loss(X, hashes, weights)
             )
-        trained = train(
-            network,
-            rows.X,
-            rows.X,
-            settings=settings,
-            seed=own_seed,
-            objective=Reconstruction(plan.decoder),
-            sample_weight=rows.weights,
-            validation=validation,
-            start=None if before is None else before.state,
-            n_epochs=n_epochs,
-            checkpoint=checkpoint,
-            l1_activation=plan.l1_activation,
-            progress=bool(self.verbose),
-            title=f"layer {plan.number} of {len(self._sizes())}",
-        )
+        title = f"layer {plan.number} of {len(self._sizes())}"
+        try:
+            trained = train(
+                network,
+                rows.X,
+                rows.X,
+                settings=settings,
+                seed=own_seed,
+                objective=Reconstruction(plan.decoder),
+                sample_weight=rows.weights,
+                validation=validation,
+                start=None if before is None else before.state,
+                n_epochs=n_epochs,
+                checkpoint=checkpoint,
+                l1_activation=plan.l1_activation,
+                progress=bool(self.verbose),
+                title=title,
+            )
+        except DivergenceError as error:
+            raise DivergenceError(
+                f"{title}: {error}{_advice_on_scale(plan.decoder)}",
+                layer=plan.number,
+                epoch=error.epoch,
+                learning_rate=error.learning_rate,
+            ) from error
         state = None
         if trained.is_whole:
             at_end = trained.state.network
@@ -831,26 +866,62 @@ n_features)
         suffix = f".rate{rate!r}" if self._has_grid() else ""
         return f"{fspath(self.checkpoint)}.layer{number}{suffix}"
 
+    def _check_files(self, seed: int) -> None:
+        """Refuse files that would be refused after the layers below are trained."""
+        for number in range(1, len(self._sizes()) + 1):
+            for rate in self._rates():
+                file = self._known_checkpoint(number, rate)
+                own = {"seed": _seed_of(number, seed), "learning_rate": rate}
+                file.check({**file.task, **own})
+
     def _checkpoint(self, plan: LayerPlan, rate: float) -> Checkpoint | None:
         """Return the file of a layer."""
         if self.checkpoint is None:
             return None
+        file = self._known_checkpoint(plan.number, rate)
+        return replace(file, task={**file.task, "corruption": str(plan.corruption)})
+
+    def _known_checkpoint(self, number: int, rate: float) -> Checkpoint:
+        """Return the file of a layer with what is known before there are inputs.
+
+        More epochs of a layer would change the inputs of those above it. So the number
+        of epochs is fixed, but for a first layer above which there is no other yet.
+        """
+        later = self._files_above(number)
+        task: dict[str, str | int | float | bool | None] = {
+            "estimator": type(self).__name__,
+            "l1_activation": float(self._of_layer("l1_activation", number)),
+            "tied": bool(self.tied),
+            "solver": self.solver,
+            "momentum": float(self.momentum),
+            "l2": float(self.l2),
+            "init": self.init,
+            "engine": self.engine,
+            "reconstruction_sampling": str(self.reconstruction_sampling),
+            "max_epochs": int(self.max_epochs),
+            "patience": int(self.patience) if self.early_stopping else None,
+        }
+        corruption = self._of_layer("corruption", number)
+        if not (isinstance(corruption, str) and corruption == "auto"):
+            task["corruption"] = str(parse_corruption(corruption))
+        is_fixed = number > 1 or later
         return Checkpoint(
-            self._file(plan.number, rate),
+            self._file(number, rate),
             every_seconds=self.checkpoint_seconds,
-            task={
-                "estimator": type(self).__name__,
-                "corruption": str(plan.corruption),
-                "l1_activation": plan.l1_activation,
-                "tied": bool(self.tied),
-                "solver": self.solver,
-                "momentum": float(self.momentum),
-                "l2": float(self.l2),
-                "init": self.init,
-                "engine": self.engine,
-                "reconstruction_sampling": str(self.reconstruction_sampling),
-            },
+            task=task,
+            free=() if is_fixed else ("max_epochs", "patience"),
+            later=later,
         )
+
+    def _files_above(self, number: int) -> list[str]:
+        """Return the files of the layers above one, as far as there are any."""
+        last = max(len(self._sizes()), number + 1)
+        names = (
+            self._file(above, rate)
+            for above in range(number + 1, last + 1)
+            for rate in self._rates()
+        )
+        return [name for name in names if Path(name).exists()]
 
     # ------------------------------------------------------------------ reading
 
@@ -895,12 +966,7 @@ n_features)
 
     def _previous_layers(self) -> tuple[LearnedLayer, ...]:
         """Return the layers that partial_fit goes on with."""
-        now = self._structure()
-        changed = [
-            f"{name} was {then} and is {now[name]}"
-            for name, then in self._fixed.items()
-            if now[name] != then
-        ]
+        changed = changes_between(self._fixed, self._structure())
         if changed:
             raise ParameterError(
                 "the auto-encoder that training goes on with is another one: "
@@ -1001,24 +1067,25 @@ n_features)
         Raises
         ------
         DataError
-            If there is not one column for each unit of the last layer, or an entry is
-            not finite.
+            If there is not one column for each unit of the last layer, `X` holds text,
+            times or masked entries, or encodings are so large that the reconstruction
+            overflows.
+        ValueError
+            If scikit-learn's checks do not accept `X`.
         """
         check_is_fitted(self)
-        X = X.toarray() if sp.issparse(X) else X
-        codes = np.ascontiguousarray(X, dtype=self.stack_.dtype)
+        # One that knows nothing of features: the columns are units.
+        new = DenoisingAutoencoder()
+        X = read_features(new, X, dtype=self.stack_.dtype, reset=True)
         n_units = self.stack_.n_outputs
-        if codes.ndim != 2 or codes.shape[1] != n_units:
+        if X.shape[1] != n_units:
             raise DataError(
-                f"X has shape {codes.shape}, expected (n_samples, {n_units}), one "
+                f"X has shape {X.shape}, expected (n_samples, {n_units}), one "
                 "column for each unit of the last layer. Give what transform returned."
             )
-        if not np.isfinite(codes).all():
-            raise DataError(
-                "X has a NaN or infinite entry, expected finite encodings. Give what "
-                "transform returned."
-            )
-        return self._decode_down_to(1, codes)
+        rows = self._decode_down_to(1, X.toarray() if sp.issparse(X) else X)
+        _check_reconstruction(rows, X, "encodings", "Give what transform returned.")
+        return rows
 
     def reconstruct(self, X: Any) -> Array:
         """Return rows as the auto-encoder reconstructs them; no noise is added.
@@ -1036,9 +1103,14 @@ n_features)
         Raises
         ------
         DataError
-            If inputs are so large that the encodings overflow.
+            If inputs are so large that encodings or reconstruction overflow.
         """
-        return self.inverse_transform(self.transform(X))
+        check_is_fitted(self)
+        X = read_rows(self, X, self.stack_.dtype)
+        codes = self._forward(self.stack_, X, **self._how())
+        rows = self._decode_down_to(1, codes)
+        _check_reconstruction(rows, X, "inputs", _SCALE)
+        return rows
 
     def score_samples(self, X: Any) -> Array:
         """Return minus the reconstruction error of each row; no noise is added.
@@ -1052,13 +1124,14 @@ n_features)
         -------
         ndarray of float64 of shape (n_samples,)
             Minus what the reconstruction by `reconstruct` costs, summed over features.
-            The lower it is, the less a row is like those of `fit`.
+            The lower it is, the less a row is like those of `fit`. Where a cost
+            overflows float32, it is computed in float64.
 
         Raises
         ------
         DataError
-            If inputs are so large that the encodings overflow, or `X` does not suit
-            the decoder.
+            If inputs are so large that the encodings, or costs in float64, overflow, or
+            `X` does not suit the decoder.
         """
         check_is_fitted(self)
         X = read_rows(self, X, self.stack_.dtype)
@@ -1071,9 +1144,13 @@ n_features)
         for start in range(0, X.shape[0], size):
             rows = X[start : start + size]
             codes = self._forward(self.stack_, rows, **self._how())
-            lowest = self._decode_down_to(2, codes)
-            costs = objective.losses(self._decode(lowest, 1), rows)
+            costs = self._costs(objective, codes, rows)
+            lost = np.flatnonzero(~np.isfinite(costs))
+            if lost.size:
+                wide = codes[lost].astype(np.float64)
+                costs[lost] = self._costs(objective, wide, rows[lost])
             scores[start : start + size] = -costs
+        _check_reconstruction(scores, X, "inputs", _SCALE)
         return scores
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -1102,6 +1179,11 @@ n_features)
         weights = read_weights(sample_weight, len(scores), "sample_weight")
         return float(np.average(scores, weights=weights))
 
+    def _costs(self, objective: Reconstruction, codes: Array, rows: Matrix) -> Array:
+        """Return what rows cost, computed in the dtype of their encodings."""
+        lowest = self._decode_down_to(2, codes)
+        return objective.losses(self._decode(lowest, 1), rows)
+
     def _decode_down_to(self, lowest: int, codes: Array) -> Array:
         """Return what the decoders from the last layer to a lower one put out."""
         for number in range(len(self._layers), lowest - 1, -1):
@@ -1112,7 +1194,8 @@ n_features)
     def _decode(self, H: Array, number: int) -> Array:
         """Return outputs of a layer's decoder before its link."""
         layer = self._layers[number - 1].stack.layers[1]
-        return np.asarray(H @ layer.W + layer.b)
+        with np.errstate(over="ignore", invalid="ignore"):  # those who call look at it
+            return np.asarray(H @ layer.W + layer.b)
 
     def _how(self) -> dict[str, Any]:
         check_parameter(self, "engine", DENOISING)
@@ -1137,4 +1220,33 @@ n_features)
         return tags
 
 
+def _seed_of(number: int, seed: int) -> int:
+    """Return the seed of a layer; the file of the first one tells that of all."""
+    return seed if number == 1 else int(stream_key(seed, f"layer {number}", 0))
+
+
+def _advice_on_scale(decoder: Decoder) -> str:
+    scale = getattr(decoder, "scale", None)
+    if scale is None:
+        return ""
+    return (
+        f" The decoder {str(decoder)!r} divides errors by its scale: give it a larger "
+        f"one, for example '{decoder.name}({max(1.0, 100 * scale):g})'."
+    )
+
+
 _PIECE = 2**21  # numbers of the widest layer that are in memory at a time
+_SCALE = "Scale the inputs as those that the auto-encoder was trained on."
+
+
+def _check_reconstruction(results: Array, X: Matrix, kind: str, remedy: str) -> None:
+    """Refuse what overflows, naming the first such row."""
+    finite = np.isfinite(results)
+    if finite.all():
+        return
+    row = int(np.argwhere(~finite)[0, 0])
+    raise DataError(
+        f"row {row} of X, counted from 0, has {kind} of up to "
+        f"{abs(X[[row]]).max():.3g} in size, for which the reconstruction or its cost "
+        f"overflows {results.dtype}, expected a finite one. {remedy}"
+    )

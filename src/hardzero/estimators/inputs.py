@@ -4,6 +4,9 @@ scikit-learn's own checks come first, so that messages and attributes are as its
 know them. What targets mean is the business of `hardzero.estimators.targets`.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, time, timedelta
 from typing import Any
 
@@ -16,7 +19,14 @@ from sklearn.utils.validation import validate_data
 from hardzero.errors import DataError
 from hardzero.kernels.network import Matrix, canonical, check_structure
 
-__all__ = ["check_mask", "holds_times", "read_rows", "read_table"]
+__all__ = [
+    "check_mask",
+    "holds_times",
+    "naming",
+    "read_features",
+    "read_rows",
+    "read_table",
+]
 
 Array = npt.NDArray[Any]
 
@@ -104,6 +114,40 @@ def check_mask(values: Any, name: str) -> None:
             f"{name} has {n_masked} masked entries, expected an "
             "array without. Fill them with .filled(value), or leave their rows out."
         )
+
+
+@contextmanager
+def naming(**names: str) -> Iterator[None]:
+    """Let errors about `X` and `y` name the arguments that users gave instead.
+
+    Parameters
+    ----------
+    **names : str
+        The argument for ``X``, and that for ``y``.
+
+    Yields
+    ------
+    None
+        While checks are made.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Errors of the checks, of the same type.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if type(error) not in (ValueError, TypeError, DataError):
+            raise
+        told = str(error)
+        text = _ARGUMENT.sub(lambda found: names.get(found[0], found[0]), told)
+        if text == told:
+            text = f"{' and '.join(names.values())}: {told}"
+        raise type(error)(text) from error
+
+
+_ARGUMENT = re.compile(r"(?<!')\b[Xy]\b(?!')")  # in quotes it is data
 
 
 def holds_times(values: Any) -> bool:

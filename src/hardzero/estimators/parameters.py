@@ -5,6 +5,7 @@ scikit-learn asks for; each message says what was given, what is expected and wh
 do.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -29,6 +30,7 @@ __all__ = [
     "DENOISING",
     "PARAMETERS",
     "Check",
+    "changes_between",
     "check_hidden_activations",
     "check_parameter",
     "check_parameters",
@@ -215,6 +217,13 @@ def _is_autoencoder(value: Any) -> bool:
     return hasattr(value, "learn_layers") and not isinstance(value, type)
 
 
+def _is_path_of_file(value: Any) -> bool:
+    if not isinstance(value, str | PathLike):
+        return False
+    _, name = os.path.split(os.fsdecode(value))
+    return name not in ("", ".", "..")
+
+
 def _is_class_weight(value: Any) -> bool:
     if value is None or (isinstance(value, str) and value == "balanced"):
         return True
@@ -337,7 +346,7 @@ PARAMETERS = {
     "init": _one_of("auto", *SCHEMES),
     "warm_start": _FLAG,
     "checkpoint": Check(
-        lambda value: value is None or isinstance(value, str | PathLike),
+        lambda value: value is None or _is_path_of_file(value),
         "None or the path of a file",
         "Give the file that training may write and resume from.",
     ),
@@ -471,6 +480,32 @@ def choose_batch_size(batch_size: int | str, n_samples: int) -> int:
         few = n_samples <= 64
         batch_size = n_samples if few else min(max(n_samples // 50, 32), 200)
     return min(int(batch_size), n_samples)
+
+
+def changes_between(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return what was changed of the parameters that later training cannot change.
+
+    Parameters
+    ----------
+    then : mapping of str to str
+        Their values when training began.
+    now : mapping of str to str
+        Their values now.
+
+    Returns
+    -------
+    list of str
+        An entry for each that was changed; engines that can go on from each other's
+        state count as the same.
+    """
+    return [
+        f"{name} was {before} and is {now[name]}"
+        for name, before in then.items()
+        if _KIN.get(before, before) != _KIN.get(now[name], now[name])
+    ]
+
+
+_KIN = {"'sparse'": "'auto'", "'reference'": "'dense'"}
 
 
 def draw_seed(random_state: int | np.random.RandomState | None) -> int:

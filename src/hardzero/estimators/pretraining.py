@@ -19,6 +19,7 @@ from hardzero.stack import Layer, RectifierStack
 __all__ = [
     "Pretrained",
     "Unlabeled",
+    "describe_pretraining",
     "is_fitted",
     "kept_seed",
     "pretrain",
@@ -132,6 +133,31 @@ def pretrain(
     return Pretrained(layers, histories)
 
 
+def describe_pretraining(estimator: BaseEstimator) -> str:
+    """Return how long hidden layers are trained, before they are.
+
+    A checkpoint of the network that starts from them says so, to be refused before
+    files of these layers are written.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        The supervised estimator.
+
+    Returns
+    -------
+    str
+        Description.
+    """
+    if is_fitted(estimator.pretraining):
+        return "fitted before"
+    autoencoder = _configured(estimator)
+    length = f"{autoencoder.max_epochs} epochs a layer"
+    if autoencoder.early_stopping:
+        length = f"up to {length} with patience {autoencoder.patience}"
+    return length
+
+
 def kept_seed(estimator: BaseEstimator) -> int | None:
     """Return the seed of a run that was cut off while hidden layers were trained.
 
@@ -220,14 +246,17 @@ def _join(parts: list[Unlabeled]) -> tuple[Matrix, Array | None]:
     return X, np.concatenate(weights)
 
 
-def separate_labels(y: Any) -> tuple[Any, Array | None]:
+def separate_labels(y: Any, classes: Array | None = None) -> tuple[Any, Array | None]:
     """Return labels, with some label in place of the marks, and where the marks were.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,) or (n_samples, n_labels)
         Labels. The number -1 marks a row without a label, in a matrix of labels a row
-        of -1. Where there is only one number beside -1, both are labels.
+        of -1.
+    classes : ndarray of shape (n_classes,), optional
+        All labels, if they are known: if -1 is among them, it is no mark. If they are
+        not, and there is only one number beside -1, both are labels.
 
     Returns
     -------
@@ -239,11 +268,14 @@ def separate_labels(y: Any) -> tuple[Any, Array | None]:
     Raises
     ------
     DataError
-        If labels are text and one is "-1", a row of a matrix has some -1, or all rows
-        are marked.
+        If labels are text and one is "-1", a row of a matrix has some -1, or a label
+        is NaN or None.
     """
     labels = np.asarray(y)
     if sp.issparse(y) or labels.ndim not in (1, 2):
+        return y, None
+    _refuse_missing(labels)
+    if classes is not None and any(map(_stands_for_minus_1, classes.tolist())):
         return y, None
     if labels.dtype.kind in "USO" and any(map(_is_text_of_minus_1, labels.flat)):
         raise DataError(
@@ -262,8 +294,10 @@ def separate_labels(y: Any) -> tuple[Any, Array | None]:
     if not is_unlabeled.any():
         return y, None
     known = labels[~is_unlabeled]
-    is_one = labels.ndim == 1 and len(set(known.tolist())) < 2
-    if is_one and labels.dtype != object:
+    if len(known) == 0:
+        return y, is_unlabeled
+    is_undecided = classes is None and labels.ndim == 1 and labels.dtype != object
+    if is_undecided and len(set(known.tolist())) == 1:
         return y, None
     labels = labels.copy()
     labels[is_unlabeled] = known[0]
@@ -288,7 +322,7 @@ def separate_numbers(y: Any) -> tuple[Any, Array | None]:
     Raises
     ------
     DataError
-        If a row has some targets and some NaN, or all rows are marked.
+        If a row has some targets and some NaN.
     """
     numbers = np.asarray(y)
     if numbers.dtype == object:
@@ -303,13 +337,42 @@ def separate_numbers(y: Any) -> tuple[Any, Array | None]:
     is_unlabeled, numbers = _whole_rows(np.isnan(numbers), numbers, "NaN")
     if not is_unlabeled.any():
         return y, None
+    known = numbers[~is_unlabeled]
+    if len(known) == 0:
+        return y, is_unlabeled
     numbers = numbers.copy()
-    numbers[is_unlabeled] = numbers[~is_unlabeled][0]
+    numbers[is_unlabeled] = known[0]
     return numbers, is_unlabeled
+
+
+def _refuse_missing(labels: Array) -> None:
+    """Refuse the marks of other programs."""
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype == object:
+        missing = np.reshape([_is_missing(one) for one in labels.flat], labels.shape)
+    else:
+        return
+    if missing.any():
+        row = int(missing.reshape(len(labels), -1).any(axis=1).argmax())
+        raise DataError(
+            f"y has a NaN or None as label in row {row}, counted from 0, expected the "
+            "number -1 for rows without a label. Convert it, for example with "
+            "pandas.Series(y, dtype=object).fillna(-1), or leave these rows out."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    is_nan = isinstance(label, float | np.floating) and bool(np.isnan(label))
+    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def _is_text_of_minus_1(label: Any) -> bool:
     return isinstance(label, str | bytes) and label in ("-1", b"-1")
+
+
+def _stands_for_minus_1(label: Any) -> bool:
+    return _is_minus_1(label) or _is_text_of_minus_1(label)
 
 
 def _is_minus_1(label: Any) -> bool:
@@ -328,9 +391,4 @@ def _whole_rows(marks: Array, y: Array, mark: str) -> tuple[Array, Array]:
                 f"or put {mark} into the whole row to use its features only."
             )
         marks = np.asarray(marks.all(axis=1))
-    if len(marks) and marks.all():
-        raise DataError(
-            f"y is {mark} in all rows, expected some rows with targets. Use "
-            "DenoisingAutoencoder to learn from rows without targets alone."
-        )
     return marks, y

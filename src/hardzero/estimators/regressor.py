@@ -156,7 +156,8 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         Kernels: "sparse" always skips zeros, "dense" never does, "auto" decides by what
         is faster, "reference" is slow and simple.
     n_threads : int, default=1
-        Number of threads, -1 for all processors. The result does not depend on it.
+        Number of threads, -1 for all processors. The result does not depend on it,
+        unless it was pre-trained with tied weights.
     random_state : int, RandomState or None, default=None
         Decides about first weights, shuffles, dropout and the validation split. The
         same integer gives the same bits on the same machine.
@@ -340,6 +341,8 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
             Features.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets. Those of the first call decide about their scaling.
+            With `pretraining`, the first call needs some; later, rows that are marked
+            as having none are left out, and a call without others changes nothing.
         sample_weight : array-like of shape (n_samples,), optional
             Weight of each row, as in `fit`.
 
@@ -411,7 +414,7 @@ class RectifierRegressor(RegressorMixin, RectifierEstimator):
         """
         return float(super().score(*self._with_targets(X, y, sample_weight)))
 
-    def _separate(self, y: Any) -> tuple[Any, Array | None]:
+    def _separate(self, y: Any, coding: Coding | None) -> tuple[Any, Array | None]:
         return separate_numbers(y)
 
     def _target_form(self, y: Any) -> dict[str, bool]:

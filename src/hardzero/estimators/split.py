@@ -20,6 +20,9 @@ def split_off_validation_rows(
     sample_weight: Array | None,
     fraction: float,
     seed: int,
+    *,
+    purpose: str = "early_stopping=True",
+    remedy: str = "X_val and y_val, or early_stopping=False",
 ) -> tuple[Array, Array]:
     """Return the rows to train on and those to validate on, class by class.
 
@@ -41,6 +44,10 @@ def split_off_validation_rows(
         Share of validation rows, by weight, in (0, 1); at least one row is taken.
     seed : int
         Seed of the choice.
+    purpose : str
+        What the rows are needed for, for messages.
+    remedy : str
+        What to give in place of more rows, for messages.
 
     Returns
     -------
@@ -70,9 +77,9 @@ def split_off_validation_rows(
     order = order[~is_last[order]]
     if len(order) == 0:
         raise DataError(
-            "early_stopping=True needs validation rows, but with "
-            f"n_samples={n_samples} there is only one row of each class, counting equal"
-            " rows once. Give more rows, X_val and y_val, or early_stopping=False."
+            f"{purpose} needs validation rows, but with n_samples={n_samples} there is "
+            f"only one row{' of each class' if strata.any() else ''}, counting equal "
+            f"rows once. Give more rows, {remedy}."
         )
     middles = np.cumsum(size[order]) - size[order] / 2
     n_chosen = max(1, np.count_nonzero(middles <= fraction * weights.sum()))

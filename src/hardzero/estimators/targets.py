@@ -108,7 +108,7 @@ class Classes:
         try:
             labels, inverse = np.unique(y, return_inverse=True)
         except TypeError as error:
-            raise _not_sortable(y, error) from error
+            raise _not_sortable(y, error, name) from error
         index = {label: k for k, label in enumerate(self.classes.tolist())}
         unseen = [repr(label) for label in labels.tolist() if label not in index]
         if unseen:
@@ -542,13 +542,14 @@ def _too_large(columns: Array, name: str) -> DataError:
     )
 
 
-def _not_sortable(y: Array, error: TypeError) -> DataError:
+def _not_sortable(y: Array, error: TypeError, name: str = "y") -> DataError:
     if any(isinstance(label, bytes) for label in y.tolist()):
         return DataError(
-            "y holds labels of type bytes, expected numbers, strings or booleans. "
-            "Decode them first, for example with np.char.decode(y, 'utf-8')."
+            f"{name} holds labels of type bytes, expected numbers, strings or "
+            "booleans. Decode them first, for example with "
+            f"np.char.decode({name}, 'utf-8')."
         )
     return DataError(
-        f"y mixes labels that cannot be sorted ({error}), expected all numbers, "
-        "all strings or all booleans. Drop rows without a label, or convert y."
+        f"{name} mixes labels that cannot be sorted ({error}), expected all numbers, "
+        f"all strings or all booleans. Drop rows without a label, or convert {name}."
     )
