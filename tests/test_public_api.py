@@ -9,6 +9,7 @@ import pytest
 import hardzero
 
 PUBLIC = [
+    "BudgetError",
     "DataError",
     "DeadUnitWarning",
     "DenoisingAutoencoder",
@@ -31,6 +32,7 @@ PUBLIC = [
     "glorot2011",
     "load",
     "save",
+    "theory",
     "to_sklearn",
     "to_torch",
 ]

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hardzero import activations, datasets
+    from hardzero import activations, datasets, theory
     from hardzero.errors import (
+        BudgetError,
         DataError,
         DeadUnitWarning,
         DivergenceError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BudgetError",
     "DataError",
     "DeadUnitWarning",
     "DenoisingAutoencoder",
@@ -52,12 +54,14 @@ __all__ = [
     "glorot2011",
     "load",
     "save",
+    "theory",
     "to_sklearn",
     "to_torch",
 ]
 
-_MODULES = {"activations", "datasets"}
+_MODULES = {"activations", "datasets", "theory"}
 _HOMES = {
+    "BudgetError": "errors",
     "DataError": "errors",
     "DeadUnitWarning": "errors",
     "DenoisingAutoencoder": "estimators.denoising",

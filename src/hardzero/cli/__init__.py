@@ -15,13 +15,33 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import hardzero
-from hardzero.cli import compare, fit, info, predict
+from hardzero.cli import (
+    compare,
+    equal,
+    fit,
+    info,
+    maximum,
+    minimise,
+    predict,
+    regions,
+    verify,
+)
 from hardzero.cli.output import discard_output, prepare_streams
 from hardzero.errors import HardzeroError, ParameterError
 
 __all__ = ["main"]
 
-_COMMANDS = {"fit": fit, "predict": predict, "compare": compare, "info": info}
+_COMMANDS = {
+    "fit": fit,
+    "predict": predict,
+    "compare": compare,
+    "info": info,
+    "regions": regions,
+    "equal": equal,
+    "minimise": minimise,
+    "maximum": maximum,
+    "verify": verify,
+}
 # What a user can cause; anything else is a bug and keeps its traceback.
 _EXPLAINED = (HardzeroError, OSError, ValueError, MemoryError, OverflowError)
 

@@ -1,0 +1,434 @@
+"""Certificates: what was found, with a proof that others can check.
+
+A certificate is JSON. It holds the weights of the networks in whole numbers, the
+domain as rows that are >= 0 on it, a claim and a proof (see `hardzero.theory.proof`).
+The checker, `hardzero.theory.checker`, is a file of plain Python that needs nothing
+else: it takes weights and domain as they are, and works the claim out again.
+"""
+
+import gzip
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from hardzero.atomic import replacing
+from hardzero.errors import DataError
+from hardzero.theory import checker
+from hardzero.theory.domain import Domain
+from hardzero.theory.halfspaces import polyhedron_of
+from hardzero.theory.proof import Node, prove
+from hardzero.theory.rational import RationalNetwork, as_network
+
+__all__ = [
+    "Certificate",
+    "certify_different",
+    "certify_equal",
+    "certify_maximum",
+    "certify_regions",
+    "load_certificate",
+    "verify",
+]
+
+_MOST_DIGITS: Final = 1_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """A claim about networks with its proof.
+
+    Parameters
+    ----------
+    content : dict
+        What the file holds, see `hardzero.theory.checker`.
+    """
+
+    content: dict[str, Any]
+
+    @property
+    def claim(self) -> str:
+        """What is claimed: "regions", "equal", "different" or "maximum"."""
+        return str(self.content.get("claim"))
+
+    @property
+    def networks(self) -> tuple[RationalNetwork, ...]:
+        """The networks that it is about; their scales are those of the outputs."""
+        found = []
+        for network in self.content["networks"]:
+            layers = tuple(
+                tuple(tuple(map(tuple, unit)) for unit in layer)
+                for layer in network["layers"]
+            )
+            scales = [Fraction(1)] * (len(layers) - 1)
+            scale = Fraction(*network["scale"])
+            n_inputs = len(layers[0][0][0]) - 1
+            found.append(RationalNetwork(n_inputs, layers, (*scales, scale)))
+        return tuple(found)
+
+    def is_about(self, *models: Any) -> bool:
+        """Return whether its networks are those of some models.
+
+        Parameters
+        ----------
+        *models : object
+            Any models that `hardzero.theory.as_network` reads, in the same order.
+
+        Returns
+        -------
+        bool
+            Whether all weights are the same.
+        """
+        ours, theirs = self.networks, tuple(map(as_network, models))
+        return [(f.layers, f.scales[-1]) for f in ours] == [
+            (f.layers, f.scales[-1]) for f in theirs
+        ]
+
+    def describe(self) -> str:
+        """Return the claim in words.
+
+        Returns
+        -------
+        str
+            One line.
+        """
+        if self.claim in ("equal", "different"):
+            f, g = self.networks
+            expected = _ratios(_differences(f.n_outputs))
+            if f.n_outputs != g.n_outputs or self.content["functionals"] != expected:
+                raise DataError("its functionals are not the differences of outputs.")
+            if self.content["value"] != [0, 1]:
+                raise DataError("its value is not 0.")
+        names = [" -> ".join(map(str, network.sizes)) for network in self.networks]
+        n_rows = len(self.content["domain"])
+        where = f"where {n_rows} inequalities hold" if n_rows else "everywhere"
+        *numerators, t = self.content["point"]
+        point = ", ".join(_short(Fraction(a, t)) for a in numerators[:8])
+        point += ", ..." if len(numerators) > 8 else ""
+        if self.claim == "regions":
+            n_patterns = self.content["count"]
+            return f"{names[0]} has {n_patterns:,} activation patterns {where}"
+        if self.claim == "equal":
+            return f"{names[0]} and {names[1]} are equal {where}"
+        if self.claim == "different":
+            return f"{names[0]} and {names[1]} differ at ({point})"
+        value = Fraction(*self.content["value"])
+        forms = " or of ".join(
+            " ".join(_short(Fraction(*a)) for a in c)
+            for c in self.content["functionals"]
+        )
+        return (
+            f"{_short(value)} is the maximum of {forms} times {names[0]} {where}, "
+            f"at ({point})"
+        )
+
+    def to_json(self) -> str:
+        """Return the certificate as text.
+
+        Returns
+        -------
+        str
+            JSON without line breaks.
+        """
+        with _long_numbers():
+            return json.dumps(self.content, separators=(",", ":"))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the certificate to a file.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            File to write; with ``.gz`` at the end it is compressed.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        data = self.to_json().encode()
+        if Path(path).suffix == ".gz":
+            data = gzip.compress(data, mtime=0)
+        with replacing(Path(path)) as stream:
+            stream.write(data)
+
+    def __repr__(self) -> str:
+        """Return the claim and the length of the proof."""
+        n_entries = len(self.content.get("proof", ()))
+        return f"Certificate({self.claim}, {n_entries:,} entries)"
+
+
+def load_certificate(path: str | os.PathLike[str]) -> Certificate:
+    """Read a certificate; `verify` checks it.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        What `Certificate.save` wrote.
+
+    Returns
+    -------
+    Certificate
+        Its content, not yet checked.
+
+    Raises
+    ------
+    DataError
+        If the file holds no JSON object.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        data = Path(path).read_bytes()
+        if Path(path).suffix == ".gz":
+            data = gzip.decompress(data)
+        with _long_numbers():
+            content = json.loads(data)
+    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is no certificate: {error}.") from None
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{path} is no certificate: it holds a {type(content).__name__}, expected "
+            "an object."
+        )
+    return Certificate(content)
+
+
+def verify(certificate: "Certificate | str | os.PathLike[str]") -> str:
+    """Check a certificate from the weights up.
+
+    Parameters
+    ----------
+    certificate : Certificate, str or PathLike
+        The certificate, or its file.
+
+    Returns
+    -------
+    str
+        What it proves, in one line.
+
+    Raises
+    ------
+    DataError
+        If it proves nothing; the message says where the proof fails.
+    OSError
+        If the file cannot be read.
+    """
+    if not isinstance(certificate, Certificate):
+        certificate = load_certificate(certificate)
+    try:
+        with _long_numbers():
+            checker.prove(certificate.content)
+        return certificate.describe()
+    # Whatever is wrong with a file from elsewhere: nothing is proved.
+    except Exception as error:
+        raise DataError(
+            f"the certificate proves nothing: {type(error).__name__}: {error}."
+        ) from error
+
+
+def certify_regions(
+    network: RationalNetwork, domain: Domain, n_activation_patterns: int
+) -> Certificate:
+    """Prove a number of activation patterns.
+
+    Parameters
+    ----------
+    network : RationalNetwork
+        The network.
+    domain : Domain
+        Where; it must have an interior.
+    n_activation_patterns : int
+        How many there are.
+
+    Returns
+    -------
+    Certificate
+        With a point inside each cell, and a proof that there are no others.
+    """
+    point = polyhedron_of(domain).point()
+    return _certificate(
+        "regions", [network], domain, point, count=n_activation_patterns
+    )
+
+
+def certify_equal(
+    f: RationalNetwork, g: RationalNetwork, domain: Domain
+) -> Certificate:
+    """Prove that two networks are equal on a domain.
+
+    Parameters
+    ----------
+    f, g : RationalNetwork
+        Networks that are equal there.
+    domain : Domain
+        Where.
+
+    Returns
+    -------
+    Certificate
+        With the cells of both networks together.
+    """
+    return _certificate(
+        "equal",
+        [f, g],
+        domain,
+        polyhedron_of(domain).point(),
+        _differences(f.n_outputs),
+    )
+
+
+def certify_different(
+    f: RationalNetwork,
+    g: RationalNetwork,
+    domain: Domain,
+    witness: Sequence[Fraction],
+) -> Certificate:
+    """Prove that two networks differ somewhere on a domain.
+
+    Parameters
+    ----------
+    f, g : RationalNetwork
+        Networks.
+    domain : Domain
+        Where.
+    witness : sequence of Fraction
+        A point of the domain at which they differ.
+
+    Returns
+    -------
+    Certificate
+        With that point.
+    """
+    functionals = _differences(f.n_outputs)
+    return _certificate("different", [f, g], domain, _whole(witness), functionals)
+
+
+def certify_maximum(
+    network: RationalNetwork,
+    domain: Domain,
+    functionals: Sequence[Sequence[Fraction]],
+    value: Fraction,
+    argument: Sequence[Fraction],
+) -> Certificate:
+    """Prove the maximum of the largest of some functionals of the outputs.
+
+    Parameters
+    ----------
+    network : RationalNetwork
+        The network.
+    domain : Domain
+        Where.
+    functionals : sequence of sequence of Fraction
+        For each its coefficients of the outputs.
+    value : Fraction
+        The maximum.
+    argument : sequence of Fraction
+        A point of the domain where it is taken.
+
+    Returns
+    -------
+    Certificate
+        With that point, and a proof that no value on any cell is larger.
+    """
+    return _certificate(
+        "maximum", [network], domain, _whole(argument), functionals, value=value
+    )
+
+
+def _differences(n_outputs: int) -> list[list[Fraction]]:
+    """Return f_i - g_i and g_i - f_i as functionals of the outputs of f and of g."""
+    return [
+        [
+            Fraction(sign * ((j == i) - (j == n_outputs + i)))
+            for j in range(2 * n_outputs)
+        ]
+        for i in range(n_outputs)
+        for sign in (1, -1)
+    ]
+
+
+def _certificate(
+    claim: str,
+    networks: Sequence[RationalNetwork],
+    domain: Domain,
+    point: Sequence[int],
+    functionals: Sequence[Sequence[Fraction]] = (),
+    value: Fraction = Fraction(0),
+    **facts: Any,
+) -> Certificate:
+    proof: Iterable[Node] = ()
+    if claim != "different":
+        bounds = _bounds(networks, domain.n_dimensions, functionals, value)
+        proof = prove(networks, domain, bounds, with_points=claim == "regions")
+    content = {
+        "format": "hardzero certificate 1",
+        "claim": claim,
+        **facts,
+        "networks": [
+            {"layers": network.layers, "scale": network.scales[-1].as_integer_ratio()}
+            for network in networks
+        ],
+        "domain": domain.rows,
+        "functionals": _ratios(functionals),
+        "value": value.as_integer_ratio(),
+        "point": point,
+        "proof": list(proof),
+    }
+    # As it comes out of a file: lists in place of tuples.
+    with _long_numbers():
+        return Certificate(json.loads(json.dumps(content)))
+
+
+def _ratios(rows: Sequence[Sequence[Fraction]]) -> list[list[list[int]]]:
+    return [[list(a.as_integer_ratio()) for a in row] for row in rows]
+
+
+def _bounds(
+    networks: Sequence[RationalNetwork],
+    n_inputs: int,
+    functionals: Sequence[Sequence[Fraction]],
+    value: Fraction,
+) -> list[list[Fraction]]:
+    """Return value - functional as rows over the inputs and all units."""
+    outputs = []
+    n_seen = n_inputs
+    for network in networks:
+        n_seen += sum(map(len, network.layers))
+        places = range(n_seen - network.n_outputs, n_seen)
+        outputs += [(place, network.scales[-1]) for place in places]
+    bounds = []
+    for c in functionals:
+        bound = [Fraction(0)] * n_seen + [value]
+        for a, (place, scale) in zip(c, outputs, strict=True):
+            bound[place] = -a * scale
+        bounds.append(bound)
+    return bounds
+
+
+def _short(value: Fraction) -> str:
+    """Write a number exactly if that takes less than a line."""
+    bits = value.numerator.bit_length() + value.denominator.bit_length()
+    return str(value) if bits < 240 else f"a fraction of {bits} bits"
+
+
+@contextmanager
+def _long_numbers() -> Iterator[None]:
+    """Let whole numbers of up to a million digits become text, and back."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(_MOST_DIGITS)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+def _whole(x: Sequence[Fraction]) -> list[int]:
+    """Return a point as (x t, t) in whole numbers."""
+    t = math.lcm(*(value.denominator for value in x))
+    return [*(int(value * t) for value in x), t]
