@@ -13,6 +13,8 @@ script rewrites what is between them, so no number is typed by hand. Names:
 * ``tabular`` (scores), ``tabular:seconds``, ``tabular:verdict`` (sentences);
 * ``pretraining_mnist`` (errors), ``pretraining_mnist:layers``;
 * ``label_fractions``; ``few_labels`` (final), ``few_labels:search``;
+* ``diagnosis`` (sentences);
+* ``theory:cells``, ``theory:degenerate``, ``theory:answers``;
 * ``machine:SCRIPT``, one sentence on where a result was taken.
 """
 
@@ -27,6 +29,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import diagnosis
 import dropout
 import few_labels
 import label_fractions
@@ -425,6 +428,50 @@ def few_labels_table(script: str, detail: str = "final") -> str:
     return _markdown(["pre-training", "fine-tuning", "test error"], rows)
 
 
+def diagnosis_table(script: str) -> str:
+    """Return how many verdicts were right, and which were not, as sentences."""
+    records = _read(script)["records"]
+    text = f"{diagnosis.summary(records)} (seeds that no rule was tuned on)."
+    wrong = [
+        f"{record['network']} (seed {record['seed']}): "
+        f"{', '.join(record['findings'][:2]) or 'healthy'}"
+        for record in records
+        if not record["right"]
+    ]
+    return f"{text} Wrong: {'; '.join(wrong) or 'none'}.\n"
+
+
+def theory_table(script: str, part: str) -> str:
+    """Return CPU seconds for cells or other answers, or counts of degenerate nets."""
+    records = _read(script)["records"]
+    if part == "answers":
+        others = [record for record in records if not record["where"]]
+        return _markdown(
+            ["question", "answer", "CPU seconds"],
+            [
+                [record["case"], _theory_answer(record["answer"]), _seconds(record)]
+                for record in others
+            ],
+        )
+    counted = [
+        record
+        for record in records
+        if record["where"] and record["case"][0].isdigit() == (part == "cells")
+    ]
+    cases = dict.fromkeys((record["case"], record["where"]) for record in counted)
+    names = {"all": "R^d", "box": "box"}
+    rows = []
+    for case, where in cases:
+        found = {
+            record["tool"]: record
+            for record in counted
+            if (record["case"], record["where"]) == (case, where)
+        }
+        cells = [_theory_cell(found.get(tool), part) for tool in _THEORY_TOOLS]
+        rows.append([f"{case}, {names[where]}", *cells])
+    return _markdown(["network", *_THEORY_TOOLS], rows)
+
+
 def machine_sentence(_: str, script: str) -> str:
     """Processor, cores, versions, commit and date of a result."""
     content = _read(script)
@@ -453,6 +500,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "pretraining_step": pretraining_step_table,
     "reconstruction_sampling": reconstruction_sampling_table,
     "pretraining_ratings": pretraining_ratings_table,
+    "diagnosis": diagnosis_table,
+    "theory": theory_table,
     "pretraining_amazon": pretraining_amazon_table,
     "sparsity_curve": sparsity_curve_table,
     "pretraining_mnist": pretraining_mnist_table,
@@ -460,6 +509,33 @@ TABLES: dict[str, Callable[..., str]] = {
     "few_labels": few_labels_table,
     "machine": machine_sentence,
 }
+
+
+_THEORY_TOOLS = ("hardzero", "affinitree", "regioncam")
+
+
+def _theory_cell(record: Record | None, part: str) -> str:
+    if record is None:
+        return ""
+    if record.get("absent"):
+        return str(record["absent"])
+    wrong = "" if record["right"] else ", **wrong**"
+    if part == "cells":
+        return f"{_seconds(record)} s, {record['count']:,} cells{wrong}"
+    return f"{record['count']}{wrong}"
+
+
+def _theory_answer(answer: Any) -> str:
+    if isinstance(answer, bool):
+        return "equal" if answer else "not equal"
+    if isinstance(answer, list):
+        return f"right {sum(answer)} times of {len(answer)}"
+    return f"{answer:.4g}" if isinstance(answer, float) else str(answer)
+
+
+def _seconds(record: Record) -> str:
+    low, high = record["range"]
+    return f"{record['cpu_seconds']:.3g} ({low:.3g} to {high:.3g})"
 
 
 def _race_cell(own: Record, shared: Record, clock: str) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardzero import activations, datasets, theory
+    from hardzero.diagnostics.diagnose import diagnose
+    from hardzero.diagnostics.finding import Diagnosis, Finding
     from hardzero.errors import (
         BudgetError,
         DataError,
@@ -35,8 +37,10 @@ __all__ = [
     "DataError",
     "DeadUnitWarning",
     "DenoisingAutoencoder",
+    "Diagnosis",
     "DivergenceError",
     "ErrorComparison",
+    "Finding",
     "FitHistory",
     "HardzeroError",
     "Layer",
@@ -49,6 +53,7 @@ __all__ = [
     "activations",
     "compare_errors",
     "datasets",
+    "diagnose",
     "from_sklearn",
     "from_torch",
     "glorot2011",
@@ -65,8 +70,10 @@ _HOMES = {
     "DataError": "errors",
     "DeadUnitWarning": "errors",
     "DenoisingAutoencoder": "estimators.denoising",
+    "Diagnosis": "diagnostics.finding",
     "DivergenceError": "errors",
     "ErrorComparison": "significance",
+    "Finding": "diagnostics.finding",
     "FitHistory": "results",
     "HardzeroError": "errors",
     "Layer": "stack",
@@ -77,6 +84,7 @@ _HOMES = {
     "RectifierStack": "stack",
     "StackModel": "serving.model",
     "compare_errors": "significance",
+    "diagnose": "diagnostics.diagnose",
     "from_sklearn": "serving.convert",
     "from_torch": "serving.convert",
     "glorot2011": "estimators.recipes",

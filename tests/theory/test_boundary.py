@@ -17,8 +17,9 @@ from hardzero.theory.boundary import (
     _Shelf,
     decision_boundary,
 )
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import read_domain
-from hardzero.theory.rational import MaxLayer, as_network, rational_network
+from hardzero.theory.rational import MaxLayer, rational_network
 
 SHAPES = [
     *[(1, 3, 1), (2, 3, 1), (2, 2, 2, 1), (2, 4, 1), (3, 3, 1), (2, 3, 2, 1)],

@@ -190,3 +190,20 @@ def test_arguments_that_cannot_be_read():
     )
     with pytest.raises(BudgetError, match="in layer 2 of 3"):
         theory.preactivation_ranges(two_kinks, (-1, 2), method="exact", budget=2)
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "a", None, True])
+def test_a_budget_is_a_number_of_cells(budget):
+    """Whatever takes a budget refuses what is no whole number from 1 on."""
+    network = theory.rational_network([([[1]], [0]), ([[1]], [0])])
+    for ask in (
+        lambda: theory.maximum(network, (0, 1), budget=budget),
+        lambda: theory.supremum_difference(network, network, budget=budget),
+        lambda: theory.preactivation_ranges(network, budget=budget),
+        lambda: theory.equal(network, network, budget=budget),
+        lambda: theory.same_decision(network, network, budget=budget),
+        lambda: theory.minimise(network, (0, 1), budget=budget),
+        lambda: theory.linear_regions(network, budget=budget),
+    ):
+        with pytest.raises(ParameterError, match=r"budget is .*, expected a whole"):
+            ask()

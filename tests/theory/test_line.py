@@ -10,9 +10,10 @@ from theory import oracle
 from hardzero.errors import ParameterError
 from hardzero.stack import Layer, RectifierStack
 from hardzero.theory.cells import split
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import read_domain
 from hardzero.theory.line import Crossing, Decision, along
-from hardzero.theory.rational import MaxLayer, as_network, max_pool, rational_network
+from hardzero.theory.rational import MaxLayer, max_pool, rational_network
 from hardzero.theory.slice import restrict
 
 HAT = [([[1, 1, 1]], [0, -1, -2]), ([[1], [-2], [1]], ["-1/2"])]

@@ -14,11 +14,10 @@ from hardzero import RectifierClassifier, RectifierRegressor
 from hardzero.errors import ParameterError
 from hardzero.serving.model import StackModel
 from hardzero.stack import Layer, RectifierStack, apply_link
+from hardzero.theory.convert import as_network, as_stack
 from hardzero.theory.rational import (
     MaxLayer,
     RationalNetwork,
-    as_network,
-    as_stack,
     difference,
     from_rational_layers,
     max_pool,

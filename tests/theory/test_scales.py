@@ -8,8 +8,8 @@ import pytest
 
 from hardzero.errors import ParameterError
 from hardzero.stack import Layer, RectifierStack
+from hardzero.theory.convert import as_network
 from hardzero.theory.rational import (
-    as_network,
     from_rational_layers,
     rational_layers,
     rational_network,

@@ -17,6 +17,7 @@ from types import ModuleType
 import hardzero
 from hardzero.cli import (
     compare,
+    diagnose,
     equal,
     fit,
     info,
@@ -36,6 +37,7 @@ _COMMANDS = {
     "predict": predict,
     "compare": compare,
     "info": info,
+    "diagnose": diagnose,
     "regions": regions,
     "equal": equal,
     "minimise": minimise,

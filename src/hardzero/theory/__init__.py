@@ -23,6 +23,7 @@ from hardzero.theory.canonical import (
     first_difference,
 )
 from hardzero.theory.certificate import Certificate, load_certificate, verify
+from hardzero.theory.convert import as_network, as_stack
 from hardzero.theory.equality import Equality, equal, same_decision
 from hardzero.theory.extrema import (
     Extremum,
@@ -39,8 +40,6 @@ from hardzero.theory.picture import draw
 from hardzero.theory.rational import (
     MaxLayer,
     RationalNetwork,
-    as_network,
-    as_stack,
     max_pool,
     rational_network,
 )

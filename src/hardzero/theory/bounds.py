@@ -23,7 +23,8 @@ import numpy as np
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cells import axes, compose, minus
 from hardzero.theory.cone import Row, primitive
-from hardzero.theory.rational import RationalNetwork, Unit, as_network
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork, Unit
 
 __all__ = ["RegionBounds", "count_arrangement", "region_bounds"]
 

@@ -27,7 +27,8 @@ from typing import Any
 
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cone import Row, dot, primitive
-from hardzero.theory.rational import RationalNetwork, as_network, check_alike
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork, check_alike
 
 __all__ = ["CanonicalForm", "Hyperplane", "canonical_form", "first_difference"]
 

@@ -21,10 +21,11 @@ from typing import Any, Final
 from hardzero.atomic import replacing
 from hardzero.errors import DataError
 from hardzero.theory import checker
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.proof import Node, prove
-from hardzero.theory.rational import RationalNetwork, as_network
+from hardzero.theory.rational import RationalNetwork
 
 __all__ = [
     "Certificate",

@@ -13,16 +13,17 @@ from itertools import product
 from typing import Any, Literal
 
 from hardzero.errors import BudgetError, ParameterError
+from hardzero.theory.budget import check_budget
 from hardzero.theory.canonical import canonical_form, first_difference
 from hardzero.theory.cells import Piece, minus, split
 from hardzero.theory.certificate import Certificate, certify_different, certify_equal
 from hardzero.theory.cone import Cone, Row, dot
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import Halfspaces, polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
 from hardzero.theory.rational import (
     RationalNetwork,
-    as_network,
     check_alike,
     difference,
     side_by_side,
@@ -130,6 +131,7 @@ def equal(f: Any, g: Any, domain: Any = None, *, budget: int = 1_000_000) -> Equ
     >>> bool(theory.equal(absolute, same)), bool(theory.equal(absolute, same, (0, 1)))
     (False, False)
     """
+    check_budget(budget)
     first, second = as_network(f), as_network(g)
     check_alike(first, second)
     area = read_domain(domain, first.n_inputs)
@@ -189,6 +191,7 @@ def same_decision(
         raise ParameterError(
             f'ties is {ties!r}, expected "exact" or "almost_everywhere".'
         )
+    check_budget(budget)
     first, second = as_network(f), as_network(g)
     n = first.n_outputs
     network = side_by_side(first, second)

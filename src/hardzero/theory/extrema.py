@@ -13,18 +13,15 @@ from itertools import permutations
 from typing import Any, Literal
 
 from hardzero.errors import BudgetError, ParameterError
+from hardzero.theory.budget import check_budget
 from hardzero.theory.cells import axes, compose, minus, split
 from hardzero.theory.certificate import Certificate, certify_maximum
 from hardzero.theory.cone import Row, dot
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
-from hardzero.theory.rational import (
-    RationalNetwork,
-    as_network,
-    difference,
-    to_fraction,
-)
+from hardzero.theory.rational import RationalNetwork, difference, to_fraction
 
 __all__ = [
     "Extremum",
@@ -280,6 +277,7 @@ def preactivation_ranges(
     """
     network = as_network(model)
     area = read_domain(domain, network.n_inputs)
+    check_budget(budget)
     if method == "interval":
         return _interval_ranges(network, area)
     if method == "exact":
@@ -311,6 +309,7 @@ def _maximise(
     budget: int,
 ) -> Extremum:
     """Maximise the largest of several functionals of the outputs."""
+    check_budget(budget)
     denominator = math.lcm(*(a.denominator for c in functionals for a in c))
     whole = [[int(a * denominator) for a in c] for c in functionals]
     asked = network, domain, tuple(map(tuple, functionals))

@@ -30,13 +30,12 @@ import numpy.typing as npt
 
 from hardzero.errors import ParameterError
 from hardzero.theory.cells import Pattern
+from hardzero.theory.convert import as_network, stack_of
 from hardzero.theory.rational import (
     RationalNetwork,
     Row,
     Unit,
-    as_network,
     rational_layers,
-    stack_of,
     to_fraction,
     unit_pieces,
 )

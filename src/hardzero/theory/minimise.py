@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from hardzero.theory.convert import as_network
 from hardzero.theory.equality import Equality, equal
 from hardzero.theory.extrema import UnitRange, preactivation_ranges
 from hardzero.theory.rational import (
     RationalNetwork,
-    as_network,
     from_rational_layers,
     rational_layers,
 )

@@ -21,7 +21,8 @@ from hardzero.atomic import replacing
 from hardzero.errors import ParameterError
 from hardzero.theory.boundary import Boundary, decision_boundary, leaders
 from hardzero.theory.cone import Cone
-from hardzero.theory.rational import RationalNetwork, as_network, to_fraction
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork, to_fraction
 from hardzero.theory.regions import Cell, Regions
 from hardzero.theory.slice import slice_plane
 

@@ -21,18 +21,15 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hardzero.activations import Activation, get
 from hardzero.errors import ParameterError
-from hardzero.stack import Layer, RectifierStack
 
 __all__ = [
+    "Builder",
     "MaxLayer",
     "RationalNetwork",
     "Row",
-    "as_network",
-    "as_stack",
     "difference",
     "from_rational_layers",
     "max_pool",
@@ -256,10 +253,14 @@ def rational_network(layers: Iterable[Any]) -> RationalNetwork:
     >>> absolute(["-1/3"])
     (Fraction(1, 3),)
     """
+    if not isinstance(layers, Iterable):
+        raise ParameterError(
+            f"layers is a {type(layers).__name__}, expected a list of layers (W, b)."
+        )
     given = list(layers)
     if not given:
         raise ParameterError("layers is empty. Give at least one layer (W, b).")
-    builder = _Builder()
+    builder = Builder()
     for number, layer in enumerate(given, start=1):
         if isinstance(layer, MaxLayer):
             builder.add_max(number, layer)
@@ -274,40 +275,6 @@ def rational_network(layers: Iterable[Any]) -> RationalNetwork:
         W, b = _entries(number, layer[0], layer[1])
         rows = [[*column, c] for *column, c in zip(*W, b, strict=True)]
         builder.add(number, *_whole(rows), activation)
-    return builder.finish()
-
-
-def as_network(model: Any) -> RationalNetwork:
-    """Read a model exactly: each of its floats is the dyadic rational that it is.
-
-    Parameters
-    ----------
-    model : object
-        A `RationalNetwork`, a `RectifierStack`, a `StackModel`, a fitted estimator of
-        hardzero, a fitted ``MLPClassifier`` or ``MLPRegressor``, or a
-        ``torch.nn.Sequential`` of Linear, ReLU, LeakyReLU, PReLU, ReLU6, Hardtanh from
-        0 on, Flatten and Dropout. Softmax or sigmoid at the end are left out: outputs
-        are those before the output link.
-
-    Returns
-    -------
-    RationalNetwork
-        The function that the model's weights define. What the model computes in floats
-        differs from it by rounding only.
-
-    Raises
-    ------
-    ParameterError
-        If the model is none of these, or has activations that are not piecewise linear
-        or a normalisation, which cannot be folded into weights without rounding.
-    """
-    if isinstance(model, RationalNetwork):
-        return model
-    stack = stack_of(model)
-    builder = _Builder()
-    for number, layer in enumerate(stack.layers, start=1):
-        rows = np.vstack([layer.W, layer.b]).T
-        builder.add(number, *_dyadic(rows), layer.activation, layer.slopes, layer.signs)
     return builder.finish()
 
 
@@ -349,56 +316,10 @@ def from_rational_layers(units: Units) -> RationalNetwork:
     RationalNetwork
         The network in whole numbers.
     """
-    builder = _Builder()
+    builder = Builder()
     for layer in units:
         builder.add_units(layer)
     return builder.finish()
-
-
-def as_stack(network: RationalNetwork, *, rounding: bool = False) -> RectifierStack:
-    """Return a network in float64, as other tools want it.
-
-    Parameters
-    ----------
-    network : RationalNetwork
-        Its units are affine, rectifiers, leaky ones, or absolute values.
-    rounding : bool, default=False
-        Whether weights that are no floats may be rounded to the nearest one.
-
-    Returns
-    -------
-    RectifierStack
-        With identity, rectifier, or, where units of a layer differ, PReLU layers.
-
-    Raises
-    ------
-    ParameterError
-        If a weight is no float64 and `rounding` is False, if one is too large, or a
-        unit is a maximum of other pieces.
-    """
-    layers = []
-    for number, units in enumerate(rational_layers(network), start=1):
-        leaky = [_leaky(number, j, unit) for j, unit in enumerate(units)]
-        what = f"layer {number} has"
-        W = [[_float(w, what, rounding) for w in row[:-1]] for _, row, _ in leaky]
-        b = [_float(row[-1], what, rounding) for _, row, _ in leaky]
-        slopes = [_float(slope, what, rounding) for slope, _, _ in leaky]
-        signs = [sign for _, _, sign in leaky]
-        kind = "prelu"
-        if all(slope == 1 for slope in slopes):
-            kind = "identity"
-        elif not any(slopes):
-            kind = "rectifier"
-        layers.append(
-            Layer(
-                np.array(W).T,
-                b,
-                kind,
-                signs if -1 in signs else None,
-                slopes if kind == "prelu" else None,
-            )
-        )
-    return RectifierStack(tuple(layers))
 
 
 def difference(f: RationalNetwork, g: RationalNetwork) -> RationalNetwork:
@@ -497,7 +418,7 @@ def to_fraction(value: Any, what: str) -> Fraction:
         ) from None
 
 
-class _Builder:
+class Builder:
     """Layers in rationals, turned into whole numbers one after the other."""
 
     def __init__(self) -> None:
@@ -516,7 +437,23 @@ class _Builder:
         slopes: Any = None,
         signs: Any = None,
     ) -> None:
-        """Append signs * activation(x W + b), with (W, b) of each unit as a row."""
+        """Append signs * activation(x W + b).
+
+        Parameters
+        ----------
+        number : int
+            Of the layer, for errors.
+        rows : sequence of sequence of int
+            For each unit its weights and its bias, times `denominator`.
+        denominator : int
+            Positive.
+        activation : Activation
+            One that is piecewise linear.
+        slopes : sequence of numbers, optional
+            Of PReLU units.
+        signs : sequence of numbers, optional
+            Output signs, 1 or -1.
+        """
         self._check_width(number, len(rows[0]) - 1)
         n = len(rows)
         if slopes is None:
@@ -543,7 +480,15 @@ class _Builder:
             ]
 
     def add_max(self, number: int, layer: MaxLayer) -> None:
-        """Append a layer of maxout units."""
+        """Append a layer of maxout units.
+
+        Parameters
+        ----------
+        number : int
+            Of the layer, for errors.
+        layer : MaxLayer
+            The units.
+        """
         units = []
         for j, given in enumerate(layer.units):
             pieces = [
@@ -574,7 +519,15 @@ class _Builder:
         units: Sequence[Sequence[Sequence[Fraction]]],
         signs: Sequence[int] | None = None,
     ) -> None:
-        """Append units given by their rational pieces, times `signs`."""
+        """Append units given by their rational pieces.
+
+        Parameters
+        ----------
+        units : sequence of sequence of sequence of Fraction
+            For each unit and each of its pieces weights and constant.
+        signs : sequence of int, optional
+            Output signs, 1 or -1.
+        """
         whole, denominator = _whole([row for unit in units for row in unit])
         rows = iter(whole)
         self._append([[next(rows) for _ in unit] for unit in units], denominator, signs)
@@ -604,6 +557,13 @@ class _Builder:
         self._signs = list(signs) if signs is not None else [1] * len(units)
 
     def finish(self) -> RationalNetwork:
+        """Return the network.
+
+        Returns
+        -------
+        RationalNetwork
+            Of the layers so far.
+        """
         assert self._n_outputs is not None
         if self._signs is not None and any(sign < 0 for sign in self._signs):
             n = self._n_outputs
@@ -692,71 +652,9 @@ def _whole(rows: Sequence[Sequence[Fraction]]) -> tuple[list[list[int]], int]:
     return [[int(a * denominator) for a in row] for row in rows], denominator
 
 
-def _dyadic(rows: npt.NDArray[Any]) -> tuple[list[list[int]], int]:
-    """Return floats times a power of two, as whole numbers, and that power."""
-    mantissas, exponents = np.frexp(rows.astype(np.float64))
-    digits = np.ldexp(mantissas, 53).astype(np.int64)
-    shifts = np.where(digits == 0, 0, exponents - 53)
-    lowest = min(int(shifts.min()), 0)
-    places = (shifts - lowest).tolist()
-    whole = [
-        [a << place for a, place in zip(*pair, strict=True)]
-        for pair in zip(digits.tolist(), places, strict=True)
-    ]
-    return whole, 1 << -lowest
-
-
-def stack_of(model: Any) -> RectifierStack:
-    """Return the stack of a model, as `as_network` reads it.
-
-    Parameters
-    ----------
-    model : object
-        Any model that `as_network` reads but a RationalNetwork.
-
-    Returns
-    -------
-    RectifierStack
-        Its layers.
-
-    Raises
-    ------
-    ParameterError
-        If the model is none of these, or has a normalisation.
-    """
-    if isinstance(model, RectifierStack):
-        return model
-    for name in ("stack", "stack_"):
-        stack = getattr(model, name, None)
-        if isinstance(stack, RectifierStack):
-            return stack
-    origins = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
-    if "torch" in origins:
-        from hardzero.serving.convert import from_torch
-
-        for place, module in model.named_modules():
-            if "Norm" in type(module).__name__:
-                raise ParameterError(
-                    f"module {place!r} is a {type(module).__name__}, which cannot be "
-                    "folded into weights without rounding. Fold it yourself: give "
-                    "hardzero.from_torch(network).stack, which is then the network "
-                    "that the answers are about."
-                )
-        return from_torch(model).stack
-    if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
-        from hardzero.serving.convert import from_sklearn
-
-        return from_sklearn(model).stack
-    raise ParameterError(
-        f"the model is a {type(model).__name__}, expected a RectifierStack, a "
-        "StackModel, a fitted estimator, a torch.nn.Sequential, a fitted MLPClassifier "
-        "or MLPRegressor, or what theory.rational_network returns."
-    )
-
-
-def _beside(f: RationalNetwork, g: RationalNetwork) -> "_Builder":
+def _beside(f: RationalNetwork, g: RationalNetwork) -> "Builder":
     check_alike(f, g)
-    builder = _Builder()
+    builder = Builder()
     depth = max(len(f.layers), len(g.layers))
     before, after = 0, 0
     for of_f, of_g in zip(_passed_on(f, depth), _passed_on(g, depth), strict=True):
@@ -772,42 +670,6 @@ def _passed_on(network: RationalNetwork, depth: int) -> Units:
     n = network.n_outputs
     identity = [[_unit_row(n, {i: 1})] for i in range(n)]
     return rational_layers(network) + [identity] * (depth - len(network.layers))
-
-
-def _leaky(
-    number: int, unit: int, pieces: Sequence[Sequence[Fraction]]
-) -> tuple[Fraction, Sequence[Fraction], int]:
-    """Return c, a and a sign for a unit sign * (a if a > 0, else c a)."""
-    *others, row = pieces
-    if not others:
-        return Fraction(1), row, 1
-    lead = next((i for i, a in enumerate(row) if a), None)
-    if len(others) == 1:
-        slope = Fraction(0) if lead is None else others[0][lead] / row[lead]
-        if list(others[0]) == [slope * a for a in row]:
-            if slope <= 1:
-                return slope, row, 1
-            return slope, [-a for a in row], -1
-    raise ParameterError(
-        f"unit {unit} of layer {number} is a maximum of {len(pieces)} pieces, expected "
-        "rectifiers, leaky ones or absolute values: a RectifierStack has no others."
-    )
-
-
-def _float(value: Fraction, what: str, rounding: bool) -> float:
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ParameterError(
-            f"{what} a number of {int(abs(value)).bit_length()} bits, too large for "
-            "float64. Rescale the network."
-        ) from None
-    if not rounding and Fraction(number) != value:
-        raise ParameterError(
-            f"{what} the number {value}, which is no float64. Allow rounding, and the "
-            "outputs differ a little, or keep the network in rationals."
-        )
-    return number
 
 
 def _padded(row: Sequence[Fraction], before: int, after: int) -> list[Fraction]:

@@ -9,13 +9,15 @@ from typing import Any, Generic
 
 from hardzero.engine.progress import show_progress
 from hardzero.errors import BudgetError, ParameterError
+from hardzero.theory.budget import check_budget
 from hardzero.theory.cells import Area, Pattern, Piece, split
 from hardzero.theory.certificate import Certificate, certify_regions
 from hardzero.theory.cone import Cone, Row
+from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
-from hardzero.theory.rational import RationalNetwork, as_network
+from hardzero.theory.rational import RationalNetwork
 
 __all__ = ["Cell", "Regions", "linear_regions"]
 
@@ -61,10 +63,7 @@ def linear_regions(
     ((0, 0, 0),)
     """
     network = as_network(model)
-    if not isinstance(budget, int) or budget < 1:
-        raise ParameterError(
-            f"budget is {budget!r}, expected a whole number of cells, at least 1."
-        )
+    check_budget(budget)
     area = read_domain(domain, network.n_inputs)
     return Regions(network, area, budget, verbose, polyhedron_of(area))
 

@@ -24,7 +24,8 @@ import numpy.typing as npt
 from hardzero.errors import ParameterError
 from hardzero.stack import Layer, RectifierStack
 from hardzero.theory.cone import Row
-from hardzero.theory.rational import RationalNetwork, as_network
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork
 
 __all__ = ["balance_scales", "normalise"]
 

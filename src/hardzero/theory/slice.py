@@ -7,7 +7,8 @@ from typing import Any
 
 from hardzero.errors import ParameterError
 from hardzero.theory.cone import Row, dot
-from hardzero.theory.rational import RationalNetwork, as_network, to_fraction
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork, to_fraction
 
 __all__ = ["restrict", "slice_plane"]
 

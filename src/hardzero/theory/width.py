@@ -31,7 +31,8 @@ import numpy.typing as npt
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.canonical import CanonicalForm, canonical_form
 from hardzero.theory.cone import Row, dot, primitive
-from hardzero.theory.rational import RationalNetwork, as_network, from_rational_layers
+from hardzero.theory.convert import as_network
+from hardzero.theory.rational import RationalNetwork, from_rational_layers
 from hardzero.theory.scales import normalise
 
 __all__ = ["LeastWidth", "least_width"]

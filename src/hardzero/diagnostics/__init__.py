@@ -1,0 +1,6 @@
+"""What is wrong with a network, why, and what to do about it."""
+
+from hardzero.diagnostics.diagnose import diagnose
+from hardzero.diagnostics.finding import Diagnosis, Finding
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]

@@ -1,0 +1,178 @@
+"""What is wrong with a network: one pass over data, then rules with their reasons."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from hardzero.diagnostics.finding import Diagnosis
+from hardzero.errors import ParameterError
+
+__all__ = ["diagnose"]
+
+_BATCH: Final = 256
+
+
+def diagnose(
+    model: Any, data: Any, loss: Any = None, optimizer: Any = None
+) -> Diagnosis:
+    """Say what is wrong with a network, why, and what to do.
+
+    Parameters
+    ----------
+    model : Module or object
+        Any ``torch.nn.Module``, or a `RectifierStack`, a `StackModel`, a fitted
+        estimator, or scikit-learn's MLPs, which become one. It runs in evaluation mode
+        and is left as it was: mode, buffers, gradients and random states.
+    data : DataLoader, tuple or array
+        Batches, each the model's input or (input, target); or arrays or tensors (X, y)
+        or X, of which batches are made.
+    loss : callable, optional
+        Takes outputs and targets and returns a scalar, such as
+        ``torch.nn.CrossEntropyLoss()``. Gradients are looked at, too. Models that are
+        not PyTorch's have their own, which is used if there are targets.
+    optimizer : torch Optimizer, optional
+        Tells which parameters are trained.
+
+    Returns
+    -------
+    Diagnosis
+        Findings, the most serious first.
+
+    Raises
+    ------
+    ParameterError
+        If PyTorch is not installed, or the model or the data cannot be used.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ParameterError(
+            "diagnose needs PyTorch, which is not installed. Run pip install "
+            "'hardzero[torch]'."
+        ) from None
+    from hardzero.diagnostics.record import record
+    from hardzero.diagnostics.rules import RULES, describe, facts
+
+    if isinstance(model, torch.nn.Module):
+        network = model
+    else:
+        network, link, classes, own_loss = _converted(model, torch)
+        data = _encoded(data, link, classes)
+        loss = loss or (own_loss if _has_targets(data) else None)
+    parameter = next(network.parameters(), None)
+    dtype = torch.float32 if parameter is None else parameter.dtype
+    batches = _batches(data, functools.partial(_tensor, torch, dtype))
+    found = record(network, batches, loss, optimizer)
+    if not found.n_batches:
+        raise ParameterError("data has no batches. Give at least one example.")
+    findings = [finding for rule in RULES for finding in rule(found)]
+    order = {"serious": 0, "warning": 1, "note": 2}
+    findings.sort(key=lambda finding: order[finding.severity])
+    layers = tuple(describe(units) for units in found.sites.values())
+    return Diagnosis(tuple(findings), layers, facts(found))
+
+
+def _converted(model: Any, torch: Any) -> tuple[Any, str, Any, Any]:
+    """Return a model of another kind as a module, its link, classes and loss."""
+    from hardzero.serving.convert import from_sklearn, to_torch
+    from hardzero.serving.model import StackModel
+    from hardzero.stack import RectifierStack
+
+    if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
+        model = from_sklearn(model)
+    stack = model
+    for name in ("stack", "stack_"):
+        stack = getattr(model, name, stack)
+    if not isinstance(stack, RectifierStack):
+        raise ParameterError(
+            f"the model is a {type(model).__name__}, expected a torch.nn.Module, a "
+            "RectifierStack, a StackModel, a fitted estimator or a scikit-learn MLP."
+        )
+    classes = getattr(model, "classes", getattr(model, "classes_", None))
+    loss = {
+        "softmax": torch.nn.CrossEntropyLoss(),
+        "sigmoid": torch.nn.BCEWithLogitsLoss(),
+        "identity": torch.nn.MSELoss(),
+        "exp": torch.nn.PoissonNLLLoss(),
+    }[stack.output_link]
+    # Without the output link: losses of PyTorch take logits.
+    network = to_torch(StackModel(RectifierStack(stack.layers)))
+    return network, stack.output_link, classes, loss
+
+
+def _has_targets(data: Any) -> bool:
+    return isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is not None
+
+
+def _encoded(data: Any, link: str, classes: Any) -> Any:
+    """Return data whose labels are numbers of classes, and targets a matrix."""
+    if not _has_targets(data) or not hasattr(data[1], "shape"):
+        return data
+    X, y = data
+    if hasattr(y, "numpy"):
+        y = y.numpy()
+    y = np.asarray(y)
+    if link != "softmax":
+        return X, y.reshape(len(y), -1).astype(np.float64)
+    if classes is None:
+        return X, y
+    order = np.argsort(classes)
+    places = np.searchsorted(np.asarray(classes)[order], y)
+    codes = order[np.minimum(places, len(order) - 1)]
+    unknown = np.asarray(classes)[codes] != y
+    if unknown.any():
+        raise ParameterError(
+            f"label {y[unknown][0]!r} is unknown to the model, whose "
+            f"classes are {', '.join(map(str, classes[:10]))}."
+        )
+    return X, codes
+
+
+def _batches(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield (inputs, targets)."""
+    is_pair = isinstance(data, (tuple, list)) and len(data) == 2
+    if is_pair and all(hasattr(part, "shape") or part is None for part in data):
+        yield from _slices(
+            tensor(data[0]), None if data[1] is None else tensor(data[1])
+        )
+    elif hasattr(data, "shape"):
+        yield from _slices(tensor(data), None)
+    elif isinstance(data, Iterable):
+        for batch in data:
+            if isinstance(batch, Mapping):
+                yield batch, batch.get("labels")
+            elif isinstance(batch, (tuple, list)) and len(batch) >= 2:
+                *inputs, targets = batch
+                yield (inputs[0] if len(inputs) == 1 else tuple(inputs)), targets
+            else:
+                yield (batch[0] if isinstance(batch, (tuple, list)) else batch), None
+    else:
+        raise ParameterError(
+            f"data is a {type(data).__name__}, expected a DataLoader, (X, y) or X."
+        )
+
+
+def _slices(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    if y is not None and len(y) != len(X):
+        raise ParameterError(
+            f"X has {len(X)} rows and y has {len(y)}. Give one target for each."
+        )
+    for start in range(0, len(X), _BATCH):
+        part = slice(start, start + _BATCH)
+        yield X[part], None if y is None else y[part]
+
+
+def _tensor(torch: Any, dtype: Any, values: Any) -> Any:
+    """Return an array as a tensor of the model's dtype, a tensor as it is."""
+    if isinstance(values, torch.Tensor):
+        return values
+    dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+    if dense.dtype.kind not in "fiub":
+        raise ParameterError(
+            f"data has dtype {dense.dtype}, expected numbers. Give text labels as "
+            "whole numbers."
+        )
+    found = torch.from_numpy(np.ascontiguousarray(dense))
+    return found.to(dtype) if dense.dtype.kind == "f" else found

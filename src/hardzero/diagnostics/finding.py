@@ -1,0 +1,190 @@
+"""What a diagnosis says: findings with cause, evidence and remedy."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from hardzero.atomic import replacing
+from hardzero.errors import DataError, ParameterError
+
+__all__ = ["Diagnosis", "Finding", "Severity"]
+
+Severity = Literal["note", "warning", "serious"]
+
+_FORMAT: Final = "hardzero diagnosis 1"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a network, or worth knowing.
+
+    Parameters
+    ----------
+    code : str
+        Kind of trouble, such as "dead-units".
+    severity : {"note", "warning", "serious"}
+        A network with a warning or something serious is not healthy.
+    where : str
+        Layer, unit, parameter or input that it is about.
+    summary : str
+        The fact, in one sentence.
+    evidence : tuple of str
+        Numbers that it rests on, with how many examples they are from.
+    cause : str
+        Why, as far as can be told.
+    not_the_cause : tuple of str
+        What else it looks like, and why it is not that.
+    remedy : str
+        What to do.
+    confidence : float
+        From 0 to 1, how sure the cause is.
+    when : int or None
+        Step of training at which it began, if it was watched.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    summary: str
+    evidence: tuple[str, ...]
+    cause: str
+    remedy: str
+    not_the_cause: tuple[str, ...] = ()
+    confidence: float = 0.5
+    when: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check severity and confidence."""
+        if self.severity not in get_args(Severity):
+            raise ParameterError(
+                f"severity is {self.severity!r}, expected one of "
+                f"{', '.join(get_args(Severity))}."
+            )
+        if not 0 <= self.confidence <= 1:
+            raise ParameterError(
+                f"confidence is {self.confidence!r}, expected a number from 0 to 1."
+            )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is wrong with a network, most serious first.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        What was found; empty for a healthy network.
+    layers : tuple of dict
+        One row for each place where units put out zeros or saturate, in the order in
+        which the network computes: name, numbers of units and of examples, share of
+        exact zeros with its 95 % interval, dead units, and so on.
+    facts : dict
+        About data, loss and parameters.
+    """
+
+    findings: tuple[Finding, ...]
+    layers: tuple[Mapping[str, Any], ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is more than a note."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def to_json(self) -> str:
+        """Return the diagnosis as text for programs.
+
+        Returns
+        -------
+        str
+            JSON; `from_json` reads it.
+        """
+        content = {
+            "format": _FORMAT,
+            "healthy": self.healthy,
+            "findings": [asdict(finding) for finding in self.findings],
+            "layers": [dict(layer) for layer in self.layers],
+            "facts": dict(self.facts),
+        }
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Diagnosis":
+        """Read what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The JSON.
+
+        Returns
+        -------
+        Diagnosis
+            Equal to the one that was written.
+
+        Raises
+        ------
+        DataError
+            If it is no such text.
+        """
+        try:
+            content = json.loads(text)
+            if content["format"] != _FORMAT:
+                raise DataError(
+                    f"the format is {content['format']!r}, expected {_FORMAT!r}."
+                )
+            findings = tuple(
+                Finding(
+                    **{
+                        **given,
+                        "evidence": tuple(given["evidence"]),
+                        "not_the_cause": tuple(given["not_the_cause"]),
+                    }
+                )
+                for given in content["findings"]
+            )
+            return cls(findings, tuple(content["layers"]), content["facts"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"this is no diagnosis: {error!r}.") from None
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that shows everything, for a browser or a printer.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            File to write; it needs nothing else, no network either.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        from hardzero.diagnostics.page import render  # it knows what a Diagnosis is
+
+        with replacing(Path(path)) as stream:
+            stream.write(render(self).encode())
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from hardzero.diagnostics.page import render_fragment
+
+        return render_fragment(self)
+
+    def __str__(self) -> str:
+        """Return the findings on one screen, the most serious in full."""
+        n = self.facts.get("n_examples", 0)
+        verdict = "healthy" if self.healthy else "not healthy"
+        lines = [f"{verdict}: {len(self.layers)} activations, {n:,} examples"]
+        for finding in self.findings[:6]:
+            lines += ["", f"{finding.severity}: {finding.summary}"]
+            lines += [f"  cause    {finding.cause}", f"  remedy   {finding.remedy}"]
+            lines += [f"  {fact}" for fact in finding.evidence[:2]]
+        if len(self.findings) > 6:
+            lines += ["", f"... and {len(self.findings) - 6} more"]
+        return "\n".join(lines)

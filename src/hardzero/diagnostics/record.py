@@ -1,0 +1,448 @@
+"""One pass over data: counts of zeros, sizes of signals and of gradients.
+
+Everything is a running sum on the device of the model, so that memory does not grow
+with the data. The model, its mode, buffers, gradients and all random states are left as
+they were.
+"""
+
+import contextlib
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hardzero.diagnostics.sites import Call, Site, watching_calls
+
+__all__ = ["ParameterRecord", "Record", "UnitRecord", "record"]
+
+_MOST_CLASSES: Final = 1000
+_SATURATED: Final = 0.05  # slopes below this share of the largest count as flat
+
+Loss = Callable[[Any, Any], Tensor]
+
+
+@dataclass
+class UnitRecord:
+    """Sums over the examples for the units at one site.
+
+    Parameters
+    ----------
+    site : Site
+        The place.
+    n_units : int
+        Number of units.
+    is_sure : bool
+        Whether the axis of units is known.
+    maker : str
+        Name of the module that made what goes in.
+    """
+
+    site: Site
+    n_units: int
+    is_sure: bool
+    maker: str = ""
+    n_examples: int = 0
+    n_values: int = 0  # of each unit: examples times positions
+    fired: Any = 0.0  # for each unit: in how many examples it was above 0
+    active: Any = 0.0  # for each unit: how many of its values were not 0
+    flat: Any = 0.0  # for each unit of a bounded function: values with a small slope
+    size: Any = 0.0  # for each unit: sum of |h|
+    squares: Any = 0.0  # for each unit: sum of h^2
+    lowest: Any = math.inf  # for each unit
+    highest: Any = -math.inf
+    input_sum: Any = 0.0  # of pre-activations, for each unit
+    input_squares: Any = 0.0
+    input_highest: Any = -math.inf
+    zero_share: float = 0.0  # sums over examples of the share of zeros, and its square
+    zero_share_squared: float = 0.0
+    n_silent_examples: int = 0  # in which no unit fired
+    gradient_squares: float = 0.0  # of the loss with respect to outputs
+    n_gradients: int = 0
+    by_class: dict[int, list[float]] = field(default_factory=dict)  # examples, zeros
+
+    def add(self, call: Call, n_examples: int, labels: list[int] | None) -> None:
+        """Count one call.
+
+        Parameters
+        ----------
+        call : Call
+            What went in and came out.
+        n_examples : int
+            Number of examples in the batch.
+        labels : list of int or None
+            Their classes.
+        """
+        after = _by_example(call.after, call.unit_axis, n_examples)
+        self.n_examples += n_examples
+        self.n_values += after.shape[0] * after.shape[1]
+        positive = after != 0 if self.site.kind != "leaky" else after > 0
+        fires = positive.any(1)
+        self.fired = self.fired + fires.sum(0, dtype=torch.float64)
+        self.active = self.active + positive.sum((0, 1), dtype=torch.float64)
+        wide = after.to(torch.float32)
+        self.size = self.size + wide.abs().sum((0, 1), dtype=torch.float64)
+        self.squares = self.squares + wide.square().sum((0, 1), dtype=torch.float64)
+        self.lowest = torch.minimum(_as(self.lowest, wide), wide.amin((0, 1)))
+        self.highest = torch.maximum(_as(self.highest, wide), wide.amax((0, 1)))
+        shares = 1 - positive.to(torch.float32).mean((1, 2))
+        self.zero_share += float(shares.sum())
+        self.zero_share_squared += float(shares.square().sum())
+        self.n_silent_examples += int((shares == 1).sum())
+        if self.site.kind == "bounded":
+            slope = (
+                1 - wide.square()
+                if "tanh" in self.site.function
+                else (4 * wide * (1 - wide))
+            )
+            self.flat = self.flat + (slope.abs() < _SATURATED).sum(
+                (0, 1), dtype=torch.float64
+            )
+        if call.before is not None and call.before.shape == call.after.shape:
+            before = _by_example(call.before, call.unit_axis, n_examples).float()
+            self.input_sum = self.input_sum + before.sum((0, 1), dtype=torch.float64)
+            self.input_squares = self.input_squares + before.square().sum(
+                (0, 1), dtype=torch.float64
+            )
+            self.input_highest = torch.maximum(
+                _as(self.input_highest, before), before.amax((0, 1))
+            )
+        if labels is not None and len(labels) == after.shape[0]:
+            for label, share in zip(labels, shares.tolist(), strict=True):
+                counts = self.by_class.setdefault(label, [0.0, 0.0])
+                counts[0] += 1
+                counts[1] += share
+
+    @property
+    def never_fired(self) -> Any:
+        """For each unit whether it was 0 in all examples."""
+        return (self.fired == 0).cpu().numpy()
+
+    @property
+    def zeros(self) -> float:
+        """Share of exact zeros among all outputs."""
+        return 1 - float(self.active.sum()) / max(self.n_values * self.n_units, 1)
+
+
+@dataclass
+class ParameterRecord:
+    """What is known of one parameter tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    norm: float
+    is_finite: bool
+    requires_grad: bool
+    is_optimised: bool | None  # None without an optimiser
+    gradient_squares: float = 0.0
+    n_nonzero: int = 0  # entries of gradients that were not 0, over all batches
+    n_batches: int = 0
+    has_gradient: bool = False
+
+
+@dataclass
+class Record:
+    """Everything that one pass collected."""
+
+    sites: dict[str, UnitRecord] = field(default_factory=dict)
+    parameters: dict[str, ParameterRecord] = field(default_factory=dict)
+    n_examples: int = 0
+    n_batches: int = 0
+    input_sum: Any = None  # of each feature of the data, where it is a matrix
+    input_squares: Any = None
+    input_lowest: Any = None
+    input_highest: Any = None
+    losses: list[float] = field(default_factory=list)
+    labels: dict[int, int] | None = None  # examples of each class
+    targets: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # n, sum, sq
+    target_lowest: float = math.inf
+    makers: dict[str, str] = field(default_factory=dict)  # types of modules
+    # Of linear maps and normalisations: for each unit bias and norm of the weights.
+    incoming: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    output_lowest: Any = None
+    output_highest: Any = None
+    output_site: str | None = None  # the activation that the model ends with
+    output_spread: float = 0.0  # largest deviation of an output over examples
+    softmaxes: int = 0  # applied one to the outcome of another, or before the loss
+    first_bad: tuple[str, str] | None = None  # module and function
+    bad_gradient: str | None = None
+
+
+def record(
+    model: nn.Module,
+    batches: Iterable[tuple[Any, Any]],
+    loss: Loss | None = None,
+    optimizer: Any = None,
+) -> Record:
+    """Run a model over data and count.
+
+    Parameters
+    ----------
+    model : Module
+        The model; it runs in evaluation mode.
+    batches : iterable of (inputs, targets)
+        Inputs are what the model takes: a tensor, or a tuple or dict of them. Targets
+        may be None.
+    loss : callable, optional
+        Takes outputs and targets and returns a scalar; gradients are looked at, too.
+    optimizer : Optimizer, optional
+        Says which parameters are trained.
+
+    Returns
+    -------
+    Record
+        The sums.
+    """
+    found = Record()
+    optimised = None
+    if optimizer is not None:
+        optimised = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        values = parameter.detach()
+        found.parameters[name] = ParameterRecord(
+            name,
+            tuple(values.shape),
+            float(values.float().norm()),
+            bool(torch.isfinite(values).all()),
+            parameter.requires_grad,
+            None if optimised is None else id(parameter) in optimised,
+        )
+    for name, module in model.named_modules():
+        found.makers[name] = type(module).__name__
+        weights, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+        if isinstance(weights, Tensor) and isinstance(bias, Tensor):
+            rows = weights.detach().double().cpu()
+            if "ConvTranspose" in type(module).__name__:
+                rows = rows.transpose(0, 1)
+            norms = rows.reshape(len(rows), -1).norm(dim=1)
+            if len(norms) == len(bias):
+                found.incoming[name] = (
+                    bias.detach().double().cpu().numpy(),
+                    norms.numpy(),
+                )
+    with _left_alone(model):
+        for inputs, targets in batches:
+            _add_batch(found, model, inputs, targets, loss)
+    return found
+
+
+def _add_batch(
+    found: Record, model: nn.Module, inputs: Any, targets: Any, loss: Loss | None
+) -> None:
+    n = _n_examples(inputs)
+    labels = _labels(targets, n)
+    _add_inputs(found, inputs)
+    _add_targets(found, targets, labels)
+    softmaxed: list[Tensor] = []
+    made: list[tuple[UnitRecord, Tensor]] = []
+
+    def seen(call: Call) -> None:
+        if call.site.kind == "softmax":
+            if call.before is not None and any(call.before is t for t in softmaxed):
+                found.softmaxes += 1
+            softmaxed.append(call.after)
+            return
+        units = found.sites.get(call.site.name)
+        if units is None:
+            n_units = call.after.shape[call.unit_axis]
+            units = UnitRecord(call.site, n_units, call.is_sure, call.maker)
+            found.sites[call.site.name] = units
+        if call.after.shape[call.unit_axis] != units.n_units or call.after.is_complex():
+            return
+        with torch.no_grad():
+            units.add(call, n, labels)
+        made.append((units, call.after))
+
+    def every(module: str, name: str, result: Tensor) -> None:
+        if found.first_bad is None and result.is_floating_point():
+            # The loss of a mask may well be infinite; the result of a layer may not.
+            with torch.no_grad():
+                if not bool(torch.isfinite(result).all()) and "mask" not in name:
+                    found.first_bad = module, name
+
+    with torch.set_grad_enabled(loss is not None), watching_calls(model, seen, every):
+        outputs = _call(model, inputs)
+        main = _main_output(outputs)
+    if main is not None:
+        _add_outputs(found, main)
+        found.output_site = next((u.site.name for u, h in made if h is main), None)
+        if any(main is t for t in softmaxed) and _takes_logits(loss):
+            found.softmaxes += 1
+    found.n_examples += n
+    found.n_batches += 1
+    if loss is not None:
+        value = loss(outputs, targets)
+        found.losses.append(float(value.detach()))
+        outputs = [(units, h) for units, h in made if h.requires_grad]
+        _add_gradients(found, model, value, outputs)
+
+
+def _add_gradients(
+    found: Record,
+    model: nn.Module,
+    value: Tensor,
+    outputs_of_sites: list[tuple[UnitRecord, Tensor]],
+) -> None:
+    named = [(k, p) for k, p in model.named_parameters() if p.requires_grad]
+    wanted = [p for _, p in named] + [h for _, h in outputs_of_sites]
+    if not value.requires_grad or not wanted:
+        return
+    gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+    for (name, _), gradient in zip(named, gradients, strict=False):
+        of_parameter = found.parameters[name]
+        of_parameter.n_batches += 1
+        if gradient is None:
+            continue
+        of_parameter.has_gradient = True
+        dense = gradient.coalesce().values() if gradient.is_sparse else gradient
+        of_parameter.gradient_squares += float(dense.float().square().sum())
+        of_parameter.n_nonzero += int(torch.count_nonzero(dense))
+        if found.bad_gradient is None and not bool(torch.isfinite(dense).all()):
+            found.bad_gradient = name
+    for (units, _), gradient in zip(
+        outputs_of_sites, gradients[len(named) :], strict=True
+    ):
+        if gradient is not None:
+            units.gradient_squares += float(gradient.float().square().sum())
+            units.n_gradients += gradient.numel()
+
+
+def _add_inputs(found: Record, inputs: Any) -> None:
+    x = _main_output(inputs)
+    if x is None or not x.is_floating_point() or x.ndim < 2:
+        return
+    flat = x.detach().reshape(x.shape[0], -1).to(torch.float64)
+    if found.input_sum is not None and found.input_sum.shape[0] != flat.shape[1]:
+        return
+    if found.input_sum is None:
+        found.input_sum = torch.zeros(flat.shape[1], dtype=torch.float64)
+        found.input_squares = torch.zeros(flat.shape[1], dtype=torch.float64)
+        found.input_lowest = torch.full_like(found.input_sum, math.inf)
+        found.input_highest = torch.full_like(found.input_sum, -math.inf)
+    found.input_sum += flat.sum(0).cpu()
+    found.input_squares += flat.square().sum(0).cpu()
+    found.input_lowest = torch.minimum(found.input_lowest, flat.amin(0).cpu())
+    found.input_highest = torch.maximum(found.input_highest, flat.amax(0).cpu())
+
+
+def _add_targets(found: Record, targets: Any, labels: list[int] | None) -> None:
+    if labels is not None:
+        found.labels = found.labels or {}
+        for label in labels:
+            found.labels[label] = found.labels.get(label, 0) + 1
+    elif isinstance(targets, Tensor) and targets.is_floating_point():
+        values = targets.detach().double()
+        found.targets[0] += values.numel()
+        found.targets[1] += float(values.sum())
+        found.targets[2] += float(values.square().sum())
+        found.target_lowest = min(found.target_lowest, float(values.min()))
+
+
+def _add_outputs(found: Record, outputs: Tensor) -> None:
+    if not outputs.is_floating_point() or outputs.ndim == 0:
+        return
+    flat = outputs.detach().float().reshape(outputs.shape[0], -1)
+    low, high = flat.amin(0).cpu(), flat.amax(0).cpu()
+    if found.output_lowest is None or found.output_lowest.shape != low.shape:
+        found.output_lowest, found.output_highest = low, high
+    else:
+        found.output_lowest = torch.minimum(found.output_lowest, low)
+        found.output_highest = torch.maximum(found.output_highest, high)
+    found.output_spread = float((found.output_highest - found.output_lowest).max())
+
+
+def _by_example(values: Tensor, unit_axis: int, n_examples: int) -> Tensor:
+    """Return values as (examples, positions, units)."""
+    values = values.detach().movedim(unit_axis, -1)
+    n_units = values.shape[-1]
+    if values.shape[0] == n_examples or values.ndim < 3:
+        first = values.shape[0] if values.shape[0] % n_examples else n_examples
+        return values.reshape(first, -1, n_units)
+    if values.shape[1] == n_examples:  # sequences first
+        return values.movedim(1, 0).reshape(n_examples, -1, n_units)
+    return values.reshape(values.shape[0], -1, n_units)
+
+
+def _as(value: Any, like: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    return torch.full((like.shape[-1],), value, dtype=like.dtype, device=like.device)
+
+
+def _n_examples(inputs: Any) -> int:
+    x = _main_output(inputs)
+    return int(x.shape[0]) if x is not None and x.ndim else 1
+
+
+def _main_output(outputs: Any) -> Tensor | None:
+    """Return the first tensor in what a model takes or gives."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    if isinstance(outputs, Mapping):
+        logits = outputs.get("logits")
+        items: Iterable[Any] = [logits] if logits is not None else outputs.values()
+    elif isinstance(outputs, (tuple, list)):
+        items = outputs
+    else:
+        items = [getattr(outputs, "logits", None)]
+    for item in items:
+        found = _main_output(item) if item is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _labels(targets: Any, n: int) -> list[int] | None:
+    if (
+        isinstance(targets, Tensor)
+        and not targets.is_floating_point()
+        and not targets.is_complex()
+        and targets.shape == (n,)
+    ):
+        labels = [int(label) for label in targets.tolist()]
+        return labels if len(set(labels)) <= _MOST_CLASSES else None
+    return None
+
+
+def _call(model: nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    if isinstance(inputs, (tuple, list)):
+        return model(*inputs)
+    return model(inputs)
+
+
+def _takes_logits(loss: Any) -> bool:
+    name = getattr(loss, "__name__", type(loss).__name__).lower().replace("_", "")
+    return "crossentropy" in name and not name.startswith("binarycrossentropy")
+
+
+@contextlib.contextmanager
+def _left_alone(model: nn.Module) -> Iterator[None]:
+    """Run the block in evaluation mode and put everything back."""
+    modes = {module: module.training for module in model.modules()}
+    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    gradients = {p: p.grad for p in model.parameters()}
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, was_training in modes.items():
+            module.training = was_training
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                if name in buffers and not torch.equal(buffer, buffers[name]):
+                    buffer.copy_(buffers[name])
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002
+        if on_devices:
+            torch.cuda.set_rng_state_all(on_devices)

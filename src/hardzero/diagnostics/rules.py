@@ -1,0 +1,600 @@
+"""From counts to findings: pure functions of a record, one for each kind of trouble.
+
+Statistics, not thresholds alone: a unit that never fired in n independent examples has
+a firing rate below 1 - 0.05^(1/n), about 3/n, at 95 %. Rules say how many examples they
+rest on.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hardzero.diagnostics.finding import Finding, Severity
+from hardzero.diagnostics.record import Record, UnitRecord
+
+__all__ = ["RULES", "describe", "facts"]
+
+Array = npt.NDArray[Any]
+
+_ENOUGH: Final = 3000  # examples for "dead"; below, a unit was only not seen firing
+# Shares of dead units that are a warning, and serious. A sound network of 20 layers has
+# 9 % of them at its start, so that fewer are never called a trouble.
+_SOME: Final = 0.2
+_HALF: Final = 0.5
+_NEARLY_ALL: Final = 0.9
+_SMALL, _LARGE = 1e-4, 1e4  # of signals, relative to those of another layer
+
+
+def _not_finite(found: Record) -> Iterator[Finding]:
+    """Find values that are no numbers, and the first operation that made them."""
+    bad = [p.name for p in found.parameters.values() if not p.is_finite]
+    if bad:
+        yield Finding(
+            "non-finite-parameter",
+            "serious",
+            bad[0],
+            f"{len(bad)} of {len(found.parameters)} parameters hold NaN or infinity, "
+            f"{bad[0]} first.",
+            (f"not finite: {', '.join(bad[:5])}",),
+            "An update added NaN or infinity: the step before was too large, or its "
+            "gradient was not finite.",
+            "Go back to a checkpoint before, lower the learning rate or clip "
+            "gradients, and watch the first steps.",
+            confidence=0.9,
+        )
+    if found.first_bad is not None and not bad:
+        module, function = found.first_bad
+        yield Finding(
+            "non-finite-value",
+            "serious",
+            module or "model",
+            f"{function} in {module or 'the model'} puts out NaN or infinity though "
+            "all parameters are finite.",
+            (f"first in {found.n_batches} batches of {found.n_examples:,} examples",),
+            f"{function} left the range of its dtype, or was given what it is not "
+            "defined for, such as 0/0, log 0, or the root of 0 in the backward pass.",
+            "Look at the input of that operation; add a small constant under the root "
+            "or in the denominator, or compute it in float32.",
+            confidence=0.8,
+        )
+    if found.bad_gradient is not None and not bad and found.first_bad is None:
+        yield Finding(
+            "non-finite-gradient",
+            "serious",
+            found.bad_gradient,
+            f"The loss is finite, but the gradient of {found.bad_gradient} is not.",
+            (f"mean loss {_mean(found.losses):.4g} over {found.n_batches} batches",),
+            "An operation has no finite derivative where it was evaluated, such as the "
+            "norm or the root of 0.",
+            "Run one batch under torch.autograd.detect_anomaly() for the operation, "
+            "and add a small constant inside it.",
+            confidence=0.8,
+        )
+
+
+def _loss_not_finite(found: Record) -> Iterator[Finding]:
+    """Find a loss that is no number where all else is one."""
+    is_sound = all(p.is_finite for p in found.parameters.values())
+    if is_sound and found.losses and found.first_bad is None:
+        if math.isfinite(_mean(found.losses)):
+            return
+        largest = _largest_output(found)
+        yield Finding(
+            "non-finite-loss",
+            "serious",
+            "output",
+            "The loss is NaN or infinite, though outputs and parameters are finite.",
+            (f"outputs up to {largest:.3g}, {found.n_examples:,} examples",),
+            "Outputs are so large that the loss overflows: training has diverged, or "
+            "the loss takes the logarithm of 0.",
+            "Start anew with a lower learning rate or clipped gradients; give logits "
+            "to a loss that takes them.",
+            confidence=0.8,
+        )
+
+
+def _softmax_twice(found: Record) -> Iterator[Finding]:
+    """Find a softmax on a softmax, most often one that the loss has in it."""
+    if not found.softmaxes:
+        return
+    yield Finding(
+        "softmax-twice",
+        "serious",
+        "output",
+        "The model ends with a softmax, and the loss applies another one.",
+        (f"seen in {found.softmaxes} of {found.n_batches} batches",),
+        "Cross-entropy takes logits; probabilities as logits keep the loss above "
+        "ln(1 + (C - 1)/e) for C classes, whatever the network does.",
+        "Leave the softmax out of the model in training; apply it to predictions.",
+        not_the_cause=("learning rate: the floor of the loss does not depend on it",),
+        confidence=0.98,
+    )
+
+
+def _rectified_output(found: Record) -> Iterator[Finding]:
+    """Find a model whose last operation is a rectifier."""
+    name = found.output_site
+    if name is None or found.sites[name].site.kind != "rectifier":
+        return
+    units = found.sites[name]
+    n, total, _ = found.targets
+    has_negative = found.target_lowest < 0
+    is_silent = units.zeros == 1
+    severity: Severity = "note"
+    if found.labels is not None or has_negative or is_silent:
+        severity = "serious"
+    elif n and units.zeros > _HALF and total > 0:
+        severity = "warning"
+    yield Finding(
+        "rectified-output",
+        severity,
+        name,
+        f"The model ends with a rectifier, and {units.zeros:.0%} of its outputs are "
+        "exactly 0.",
+        (f"{units.n_examples:,} examples", f"targets below 0: {has_negative}"),
+        "An output below 0 is cut off, and no gradient comes back through it: rows "
+        "with output 0 teach nothing.",
+        "Take the rectifier off the last layer; for positive targets use softplus or "
+        "the logarithm of the target.",
+        confidence=0.95 if severity == "serious" else 0.6,
+    )
+
+
+def _dead_units(found: Record) -> Iterator[Finding]:
+    """Find units of rectifiers that never fire, and tell the likely causes apart."""
+    silent: str | None = None  # a layer below, of which nothing comes through
+    for units in found.sites.values():
+        if units.site.kind != "rectifier" or units.site.name == found.output_site:
+            continue
+        dead = units.never_fired
+        n_dead, share = int(dead.sum()), float(dead.mean())
+        if not n_dead or silent is not None:
+            continue
+        silent = units.site.name if share == 1 else None
+        rate = 1 - 0.05 ** (1 / units.n_examples)
+        severity = _how_bad(found, units, share)
+        cause, remedy, others, confidence = _why_dead(found, units, dead)
+        if _is_constant(units) and units is not next(iter(found.sites.values())):
+            severity = "note"
+            cause = (
+                "What reaches this layer is nearly the same for all examples, so the "
+                "sign of a constant decides: a signal that vanished below."
+            )
+            remedy = "Mend the layers below; see the other findings."
+            others, confidence = (), 0.8
+        if severity == "note" and others:
+            cause = f"Few enough to do no harm. {cause}"
+            remedy = "Nothing, or prune them to save work."
+        word = "dead" if units.n_examples >= _ENOUGH else "not seen firing"
+        yield Finding(
+            "dead-units",
+            severity,
+            units.site.name,
+            f"{n_dead} of {units.n_units} units of {units.site.name} are {word} in "
+            f"{units.n_examples:,} examples.",
+            (
+                f"firing rate of each below {rate:.2g} (95 %)",
+                f"exact zeros {units.zeros:.0%} of the layer",
+                *_pre_activations(units, dead),
+            ),
+            cause,
+            remedy,
+            others,
+            confidence,
+        )
+
+
+def _saturation(found: Record) -> Iterator[Finding]:
+    """Find bounded units that stay where their slope is next to nothing."""
+    for units in found.sites.values():
+        if units.site.kind != "bounded" or units.site.name == found.output_site:
+            continue
+        flat = float(units.flat.sum()) / max(units.n_values * units.n_units, 1)
+        if flat < _HALF:
+            continue
+        yield Finding(
+            "saturated-units",
+            "serious" if flat > 0.8 else "warning",
+            units.site.name,
+            f"{flat:.0%} of the outputs of {units.site.name} ({units.site.function}) "
+            "lie where the slope is under 5 % of its largest.",
+            (f"{units.n_examples:,} examples, {units.n_units} units",),
+            "Pre-activations are too large: weights or inputs have a large scale.",
+            "Standardise the inputs, lower the scale of the weights (Glorot "
+            "initialisation) or the learning rate.",
+            confidence=0.7,
+        )
+
+
+def _exploding_signal(found: Record) -> Iterator[Finding]:
+    """Find a loss far above that of a constant prediction."""
+    constant = _entropy(found)
+    if constant is None or not found.losses:
+        return
+    loss, largest = _mean(found.losses), _largest_output(found)
+    if not math.isfinite(loss) or loss < 5 * constant:
+        return
+    yield Finding(
+        "exploding-signal",
+        "serious",
+        "output",
+        f"The loss, {loss:.4g}, is far above that of a constant prediction, "
+        f"{constant:.4g}.",
+        (f"outputs up to {largest:.3g}, {found.n_examples:,} examples",),
+        "Signals grow on their way through the network: weights are too large, "
+        "from the start or since training diverged.",
+        "Initialise so that the variance is kept (He for rectifiers), or lower the "
+        "learning rate.",
+        confidence=0.7,
+    )
+
+
+def _untrained(found: Record) -> Iterator[Finding]:
+    """Find parameters that no update reaches."""
+    parameters = list(found.parameters.values())
+    left_out = [
+        p.name for p in parameters if p.requires_grad and p.is_optimised is False
+    ]
+    if left_out:
+        yield Finding(
+            "not-optimised",
+            "serious",
+            left_out[0],
+            f"{len(left_out)} of {len(parameters)} trainable parameters are not in the "
+            f"optimizer, {left_out[0]} first.",
+            (f"left out: {', '.join(left_out[:5])}",),
+            "The optimizer was made before these parameters were, or from another "
+            "model.",
+            "Make the optimizer after the model is complete, from model.parameters().",
+            confidence=0.97,
+        )
+    frozen = [p.name for p in parameters if not p.requires_grad]
+    if frozen:
+        everything = len(frozen) == len(parameters)
+        yield Finding(
+            "frozen",
+            "serious" if everything else "note",
+            frozen[0],
+            f"{len(frozen)} of {len(parameters)} parameters have requires_grad=False.",
+            (f"frozen: {', '.join(frozen[:5])}",),
+            "They were frozen on purpose, or left so after fine-tuning.",
+            "If they should learn, call requires_grad_(True).",
+            confidence=0.9,
+        )
+    if found.losses:
+        unreached = [
+            p.name for p in parameters if p.requires_grad and not p.has_gradient
+        ]
+        if unreached:
+            yield Finding(
+                "no-gradient",
+                "warning" if len(unreached) < len(parameters) else "serious",
+                unreached[0],
+                f"{len(unreached)} of {len(parameters)} parameters get no gradient: "
+                "the loss does not depend on them.",
+                (f"unreached: {', '.join(unreached[:5])}",),
+                "A part of the model is not used, or a detach, an argmax or NumPy cuts "
+                "the way back.",
+                "Use what should be used; take out detach() and item() on the way to "
+                "the loss.",
+                confidence=0.8,
+            )
+
+
+def _signals(found: Record) -> Iterator[Finding]:
+    """Find gradients that vanish or explode on their way down, without dead units."""
+    of_sites = [
+        (u.site.name, math.sqrt(u.gradient_squares / u.n_gradients))
+        for u in found.sites.values()
+        if u.n_gradients
+    ]
+    if len(of_sites) < 3 or any(not math.isfinite(g) for _, g in of_sites):
+        return
+    (first, low), (last, high) = of_sites[0], of_sites[-1]
+    if high == 0:
+        return
+    factor = (low / high) ** (1 / (len(of_sites) - 1)) if low > 0 else 0.0
+    ratio = low / high
+    if _SMALL < ratio < _LARGE:
+        return
+    shrinks = ratio <= _SMALL
+    yield Finding(
+        "vanishing-gradient" if shrinks else "exploding-gradient",
+        "serious",
+        first,
+        f"Gradients {'shrink' if shrinks else 'grow'} by a factor of {factor:.2g} a "
+        f"layer from {last} down to {first}.",
+        (
+            f"root mean square {high:.2g} at {last}, {low:.2g} at {first}",
+            f"{found.n_examples:,} examples",
+        ),
+        f"Weights are too {'small' if shrinks else 'large'} for the depth: each layer "
+        "multiplies signals and gradients by the same factor.",
+        "Initialise so that the variance is kept (He for rectifiers), normalise, or "
+        "add residual connections.",
+        confidence=0.8,
+    )
+
+
+def _inputs(found: Record) -> Iterator[Finding]:
+    """Find features that are constant, and data on a scale that hurts training."""
+    if found.input_sum is None or found.n_examples < 2:
+        return
+    lowest, highest = found.input_lowest.numpy(), found.input_highest.numpy()
+    constant = lowest == highest
+    if constant.any():
+        yield Finding(
+            "inactive-inputs",
+            "note",
+            "input",
+            f"{int(constant.sum())} of {len(constant)} input features are the same in "
+            f"all {found.n_examples:,} examples.",
+            (f"the first: feature {int(np.argmax(constant))}",),
+            "They carry nothing here; their weights get no gradient if they are 0.",
+            "Leave them out, or give examples in which they differ.",
+            confidence=0.9,
+        )
+    scale = _input_scale(found) or 0.0
+    if scale > 20 and not _has_learned(found) and not _absorbs_scale(found):
+        yield Finding(
+            "input-scale",
+            "warning",
+            "input",
+            f"Inputs have a root mean square of {scale:.3g}; initialisations assume "
+            "about 1.",
+            (
+                f"from {lowest.min():.4g} to {highest.max():.4g}, "
+                f"{found.n_examples:,} examples",
+            ),
+            "The features are not scaled.",
+            "Divide by the largest value, or standardise (StandardScaler.",
+            confidence=0.9,
+        )
+
+
+def _stuck_loss(found: Record) -> Iterator[Finding]:
+    """Find a loss no better than that of the best constant prediction."""
+    entropy = _entropy(found)
+    if entropy is None or not found.losses:
+        return
+    loss = _mean(found.losses)
+    if not math.isfinite(loss) or abs(loss - entropy) > 0.03 * entropy:
+        return
+    is_constant = found.output_spread < 0.05
+    yield Finding(
+        "loss-at-entropy",
+        "warning",
+        "output",
+        f"The loss, {loss:.4g}, is that of predicting the shares of the classes, "
+        f"{entropy:.4g}, whatever the input.",
+        (
+            f"largest difference of an output over examples {found.output_spread:.2g}",
+            f"{found.n_examples:,} examples of {len(found.labels or ())} classes",
+        ),
+        "The network has not learned anything from the inputs"
+        + (": it puts out the same for all." if is_constant else "."),
+        "If training is over: try a single batch first, which any sound network learns "
+        "by heart; then look at rate, scale and whether inputs and labels belong "
+        "together.",
+        confidence=0.7,
+    )
+
+
+RULES: Final[tuple[Callable[[Record], Iterator[Finding]], ...]] = (
+    _not_finite,
+    _loss_not_finite,
+    _softmax_twice,
+    _rectified_output,
+    _dead_units,
+    _saturation,
+    _exploding_signal,
+    _untrained,
+    _signals,
+    _inputs,
+    _stuck_loss,
+)
+"""In the order in which they speak among findings of one severity."""
+
+
+def describe(units: UnitRecord) -> dict[str, Any]:
+    """Return the row of a table about one site.
+
+    Parameters
+    ----------
+    units : UnitRecord
+        Sums at the site.
+
+    Returns
+    -------
+    dict
+        Fit for JSON.
+    """
+    n = units.n_examples
+    mean = units.zero_share / n
+    variance = max(units.zero_share_squared / n - mean**2, 0.0)
+    half = 1.96 * math.sqrt(variance / n)
+    dead = int(units.never_fired.sum()) if units.site.kind == "rectifier" else None
+    return {
+        "name": units.site.name,
+        "function": units.site.function,
+        "units": units.n_units,
+        "examples": n,
+        "zeros": mean,
+        "zeros_low": max(mean - half, 0.0),
+        "zeros_high": min(mean + half, 1.0),
+        "dead": dead,
+        "silent_examples": units.n_silent_examples,
+        "axis_is_sure": units.is_sure,
+        "zeros_by_class": {
+            str(label): zeros / count
+            for label, (count, zeros) in sorted(units.by_class.items())
+        },
+    }
+
+
+def facts(found: Record) -> dict[str, Any]:
+    """Return what is known of data, loss and parameters.
+
+    Parameters
+    ----------
+    found : Record
+        The record.
+
+    Returns
+    -------
+    dict
+        Fit for JSON.
+    """
+    loss = _mean(found.losses) if found.losses else None
+    return {
+        "n_examples": found.n_examples,
+        "n_batches": found.n_batches,
+        "loss": loss if loss is None or math.isfinite(loss) else None,
+        "n_parameters": sum(math.prod(p.shape) for p in found.parameters.values()),
+        "n_classes": None if found.labels is None else len(found.labels),
+    }
+
+
+def _how_bad(found: Record, units: UnitRecord, share: float) -> Severity:
+    """Weigh a share of dead units by whether the network has learned without them."""
+    if share == 1:
+        return "serious"
+    if _has_learned(found):
+        return "warning" if share >= _NEARLY_ALL else "note"
+    if share >= _HALF:
+        return "serious"
+    return "warning" if share >= _SOME and units.n_examples >= 100 else "note"
+
+
+def _largest_output(found: Record) -> float:
+    if found.output_highest is None:
+        return 0.0
+    return float(max(found.output_highest.abs().max(), found.output_lowest.abs().max()))
+
+
+def _has_learned(found: Record) -> bool:
+    """Return whether the loss is known to be well below that of a constant."""
+    best = _entropy(found)
+    return best is not None and bool(found.losses) and _mean(found.losses) < 0.7 * best
+
+
+def _absorbs_scale(found: Record) -> bool:
+    """Return whether the first layer makes pre-activations of a sound size."""
+    first = next(iter(found.sites.values()), None)
+    if first is None or not hasattr(first.input_squares, "cpu"):
+        return False
+    mean_square = float(_column(first.input_squares).mean()) / first.n_values
+    return mean_square < 100
+
+
+def _entropy(found: Record) -> float | None:
+    """Return the loss of predicting the shares of the classes, if there are any."""
+    if found.labels is None or len(found.labels) < 2:
+        return None
+    counts = np.array(list(found.labels.values()), dtype=float)
+    shares = counts / counts.sum()
+    return -float((shares * np.log(shares)).sum())
+
+
+def _why_dead(
+    found: Record, units: UnitRecord, dead: Array
+) -> tuple[str, str, tuple[str, ...], float]:
+    """Return cause, remedy, what is not the cause, and confidence."""
+    bias, weights = found.incoming.get(units.maker, (None, None))
+    kind = found.makers.get(units.maker, "")
+    if "Norm" in kind:
+        return (
+            f"{units.maker} ({kind}) shifts them below 0: its bias is too low for its "
+            "weight.",
+            "Set the bias of these channels to 0, or leave the penalty off "
+            "normalisation layers.",
+            ("learning rate of the layer before: the normalisation undoes its scale",),
+            0.8,
+        )
+    if bias is None or weights is None or len(bias) != len(dead):
+        return (
+            "Their pre-activations are never above 0; what made them so cannot be seen "
+            "from here.",
+            "Watch the training to see when they died.",
+            (),
+            0.3,
+        )
+    median = float(np.median(weights))
+    if (
+        float(np.median(weights[dead])) < 1e-3 * max(1.0, median)
+        and bias[dead].max() <= 0
+    ):
+        return (
+            "Their incoming weights have shrunk to almost nothing: a penalty or weight "
+            "decay took them.",
+            "Lower the penalty; such units can be pruned without changing outputs.",
+            ("learning rate: it leaves large weights behind, not small ones",),
+            0.75,
+        )
+    mean = _column(units.input_sum) / max(units.n_values, 1)
+    from_inputs = mean[dead] - bias[dead]
+    if np.median(bias[dead]) < -np.median(np.abs(from_inputs)):
+        return (
+            "Their biases are strongly negative (median "
+            f"{np.median(bias[dead]):.3g}): set so at the start, or driven there by "
+            "updates.",
+            "Set these biases to 0 (or revive the units); if they fall again, lower "
+            "the learning rate.",
+            ("input scale: the part of the inputs is smaller than the bias",),
+            0.7,
+        )
+    scale = _input_scale(found)
+    is_first = units is next(iter(found.sites.values()))
+    if scale is not None and scale > 20 and is_first and not _absorbs_scale(found):
+        return (
+            f"Inputs are on a scale of {scale:.3g}: a step that suits the bias throws "
+            "the weights far off.",
+            "Scale the inputs and train anew.",
+            (),
+            0.7,
+        )
+    return (
+        "Their weights turn every input of the data to below 0: updates threw them "
+        "there, most often at a learning rate that is too high.",
+        "Revive the units and lower the learning rate, above all in the first steps.",
+        ("biases: they are smaller than what the weights contribute",),
+        0.6,
+    )
+
+
+def _is_constant(units: UnitRecord) -> bool:
+    """Return whether pre-activations hardly differ from example to example."""
+    if not hasattr(units.input_highest, "cpu"):
+        return False
+    mean = _column(units.input_sum) / units.n_values
+    variance = _column(units.input_squares) / units.n_values - mean**2
+    spread = np.sqrt(np.maximum(variance, 0))
+    return bool(np.median(spread / (np.abs(mean) + 1e-30)) < 0.1)
+
+
+def _input_scale(found: Record) -> float | None:
+    if found.input_squares is None or not found.n_examples:
+        return None
+    n_values = found.n_examples * len(found.input_squares)
+    return math.sqrt(float(found.input_squares.sum()) / n_values)
+
+
+def _pre_activations(units: UnitRecord, dead: Array) -> tuple[str, ...]:
+    if not hasattr(units.input_highest, "cpu"):
+        return ()
+    highest = _column(units.input_highest)[dead]
+    return (f"their largest pre-activation: median {np.median(highest):.3g}",)
+
+
+def _column(values: Any) -> Array:
+    if hasattr(values, "cpu"):
+        array: Array = values.double().cpu().numpy()
+        return array
+    return np.zeros(1)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,364 @@
+"""Where a PyTorch model bends its signals, found while it runs.
+
+Rectifiers are modules, functions, methods or clamps, in place or not, and one module
+may be used at several places. So nothing is read off the list of modules: a
+`TorchFunctionMode` sees each call of PyTorch while the model computes, whatever it was
+spelled like, and it keeps fused layers from hiding theirs. Hooks on all modules say in
+which one a call happens.
+
+Which axis of a tensor counts units is not guessed from its shape: a linear map puts
+them last, a convolution second, and everything else hands its input's axis on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+__all__ = ["Call", "Kind", "Site", "watching_calls"]
+
+Kind = Literal["rectifier", "leaky", "bounded", "softmax"]
+
+_RECTIFIERS: Final = frozenset({"relu", "relu_", "relu6", "rnn_relu"})
+_LEAKY: Final = frozenset(
+    [
+        "leaky_relu",
+        "leaky_relu_",
+        "prelu",
+        "rrelu",
+        "rrelu_",
+        "elu",
+        "elu_",
+        "selu",
+        "selu_",
+        "celu",
+        "celu_",
+        "gelu",
+        "silu",
+        "mish",
+        "softplus",
+        "hardswish",
+    ]
+)
+_BOUNDED: Final = frozenset(
+    ["tanh", "tanh_", "sigmoid", "sigmoid_", "hardsigmoid", "softsign", "rnn_tanh"]
+)
+_CLAMPS: Final = frozenset(
+    ["clamp", "clamp_", "clip", "clip_", "hardtanh", "hardtanh_"]
+)
+_LOWER_CLAMPS: Final = frozenset(
+    {"clamp_min", "clamp_min_", "threshold", "threshold_", "_threshold"}
+)
+_CONVOLUTIONS: Final = frozenset(
+    [
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+    ]
+)
+_LAST: Final = frozenset(
+    [
+        "linear",
+        "bilinear",
+        "matmul",
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "embedding",
+        "embedding_bag",
+        "layer_norm",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+        "rnn_relu",
+        "rnn_tanh",
+        "lstm",
+        "gru",
+        "__matmul__",
+        "__rmatmul__",
+        "cdist",
+    ]
+)
+_FLATTENS: Final = frozenset({"flatten", "reshape", "view"})
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in a model where an activation function is applied.
+
+    Parameters
+    ----------
+    name : str
+        Module in which the call happens, with a number if it has several.
+    module : str
+        Name of that module; empty for the model itself.
+    function : str
+        Name of the function, such as "relu" or "clamp".
+    kind : {"rectifier", "leaky", "bounded", "softmax"}
+        Rectifiers put out exact zeros, bounded functions saturate.
+    """
+
+    name: str
+    module: str
+    function: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of a site in a forward pass.
+
+    Parameters
+    ----------
+    site : Site
+        The place.
+    before : Tensor or None
+        What went in; None where the call had no single input.
+    after : Tensor
+        What came out.
+    unit_axis : int
+        Axis that counts units, from 0 on.
+    is_sure : bool
+        Whether the axis is known from the layer that made the input; otherwise it is
+        the last one.
+    maker : str
+        Name of the module that made what went in.
+    """
+
+    site: Site
+    before: Tensor | None
+    after: Tensor
+    unit_axis: int
+    is_sure: bool
+    maker: str
+
+
+@contextmanager
+def watching_calls(
+    model: nn.Module,
+    seen: Callable[[Call], None],
+    every: Callable[[str, str, Any], None] | None = None,
+) -> Iterator[None]:
+    """Report activations while the block runs the model.
+
+    Parameters
+    ----------
+    model : Module
+        The model; it may run any number of times, and from within other code.
+    seen : callable
+        Is told of each call of an activation function within the model. What was there
+        before a call in place is a copy.
+    every : callable, optional
+        Is told of the result of each call of PyTorch: name of the module, name of the
+        function, result.
+
+    Yields
+    ------
+    None
+        Hooks are removed at the end, however it comes.
+    """
+    names = {module: name for name, module in model.named_modules()}
+    stack: list[nn.Module] = []
+    counts: dict[str, int] = {}
+
+    def enter(module: nn.Module, _: Any) -> None:
+        if module is model and not stack:
+            counts.clear()
+        stack.append(module)
+
+    def leave(module: nn.Module, _: Any, __: Any) -> None:
+        while stack and stack.pop() is not module:
+            pass
+
+    handles = []
+    for module in names:
+        handles.append(module.register_forward_pre_hook(enter))
+        handles.append(module.register_forward_hook(leave, always_call=True))
+    mode = _Mode(lambda: names[stack[-1]] if stack else None, counts, seen, every)
+    try:
+        with mode:
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
+    def __init__(
+        self,
+        current: Callable[[], str | None],
+        counts: dict[str, int],
+        seen: Callable[[Call], None],
+        every: Callable[[str, str, Any], None] | None,
+    ) -> None:
+        super().__init__()
+        self._current = current
+        self._counts = counts
+        self._seen = seen
+        self._every = every
+        self._axes: Any = WeakTensorKeyDictionary()
+        self._makers: Any = WeakTensorKeyDictionary()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        module = self._current()
+        if module is None:
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        kind = None
+        if args or kwargs:
+            kind = _kind(name, args, kwargs)
+        before = args[0] if args and isinstance(args[0], Tensor) else None
+        if before is None and isinstance(kwargs.get("input"), Tensor):
+            before = kwargs["input"]
+        is_in_place = name.endswith("_") or bool(kwargs.get("inplace"))
+        known = None if before is None else self._axes.get(before)
+        maker = "" if before is None else self._makers.get(before, "")
+        kept = before
+        if kind and before is not None and (is_in_place or _has_inplace(func, args)):
+            kept = before.detach().clone()
+        out = func(*args, **kwargs)
+        result = out[0] if name.startswith("rnn_") and isinstance(out, tuple) else out
+        if not isinstance(result, Tensor):
+            return out
+        self._remember(name, args, before, known, result)
+        if kind is None and _rectifies_by_mask(name, args, result):
+            kind, kept = "rectifier", None
+        if kind is not None:
+            self._report(module, name, kind, kept, result, maker)
+        if not name.startswith("__get"):
+            self._makers[result] = module
+        if self._every is not None and not name.startswith("__get"):
+            self._every(module, name, result)
+        return out
+
+    def _remember(
+        self,
+        name: str,
+        args: Any,
+        before: Tensor | None,
+        known: int | None,
+        out: Tensor,
+    ) -> None:
+        """Keep which axis of a result counts units."""
+        axis = None
+        if name in _LAST:
+            axis = out.ndim - 1
+        elif name in _CONVOLUTIONS:
+            axis = out.ndim - 1 - int(name.rstrip("d")[-1])
+        elif name in _FLATTENS and before is not None and out.shape != before.shape:
+            axis = out.ndim - 1 if out.ndim == 2 else None
+        elif name in {"transpose", "permute", "swapaxes", "t", "T", "movedim"}:
+            if known is not None and before is not None:
+                axis = _moved(name, args, known, out.ndim)
+        elif known is not None and before is not None and out.ndim == before.ndim:
+            axis = known
+        else:
+            others = (self._axes.get(a) for a in args if isinstance(a, Tensor))
+            found = [a for a in others if a is not None]
+            if found and max(found) < out.ndim:
+                axis = found[0]
+        if axis is not None:
+            self._axes[out] = axis
+
+    def _report(
+        self,
+        module: str,
+        name: str,
+        kind: Kind,
+        before: Tensor | None,
+        out: Tensor,
+        maker: str,
+    ) -> None:
+        number = self._counts.get(module, 0)
+        self._counts[module] = number + 1
+        where = module or "model"
+        label = where if number == 0 else f"{where}#{number + 1}"
+        axis = self._axes.get(out)
+        if out.ndim == 0:
+            return
+        site = Site(label, module, name.rstrip("_"), kind)
+        sure = axis is not None
+        place = axis if sure else out.ndim - 1
+        self._seen(Call(site, before, out, place, sure, maker))
+
+
+def _kind(name: str, args: Any, kwargs: Any) -> Kind | None:
+    if name in _RECTIFIERS:
+        return "rectifier"
+    if name in _LEAKY:
+        return "leaky"
+    if name in _BOUNDED:
+        return "bounded"
+    if name in {"softmax", "log_softmax"}:
+        return "softmax"
+    if name in _CLAMPS:
+        low = kwargs.get(
+            "min", kwargs.get("min_val", args[1] if len(args) > 1 else None)
+        )
+        if name.startswith("hardtanh") and low is None:
+            low = -1.0
+        if isinstance(low, (int, float)):
+            return "rectifier" if low == 0 else "bounded"
+    if name in _LOWER_CLAMPS:
+        low = kwargs.get(
+            "min", kwargs.get("threshold", args[1] if len(args) > 1 else 0)
+        )
+        return "rectifier" if isinstance(low, (int, float)) and low == 0 else None
+    if name in {"maximum", "max"} and len(args) == 2:
+        return "rectifier" if any(_is_zero(a) for a in args) else None
+    return None
+
+
+def _is_zero(value: Any) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and value.numel() == 1
+        and not value.is_meta
+        and (float(value) == 0)
+    )
+
+
+def _has_inplace(func: Any, args: Any) -> bool:
+    """Return whether a functional activation was told to work in place."""
+    return any(a is True for a in args[1:]) and "relu" in getattr(func, "__name__", "")
+
+
+def _rectifies_by_mask(name: str, args: Any, out: Tensor) -> bool:
+    """Recognise x * (x > 0) and where(x > 0, x, 0) by what comes out."""
+    if name not in {"mul", "__mul__", "__rmul__", "where", "mul_"} or out.ndim < 2:
+        return False
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    masks = [a for a in tensors if a.dtype == torch.bool and a.shape == out.shape]
+    values = [
+        a
+        for a in tensors
+        if a.is_floating_point() and a.shape == out.shape and a is not out
+    ]
+    if len(masks) != 1 or not values or not out.is_floating_point():
+        return False
+    return any(torch.equal(out, value.clamp(min=0)) for value in values)
+
+
+def _moved(name: str, args: Any, axis: int, ndim: int) -> int | None:
+    if name in {"transpose", "swapaxes"} and len(args) == 3:
+        a, b = args[1] % ndim, args[2] % ndim
+        a, b = int(a), int(b)
+        return {a: b, b: a}.get(axis, axis)
+    if name == "permute":
+        order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+        places = [int(place) % ndim for place in order]
+        return places.index(axis)
+    if name in {"t", "T"} and ndim == 2:
+        return 1 - axis
+    return None

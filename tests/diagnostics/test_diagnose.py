@@ -1,0 +1,244 @@
+"""Verdicts: the right kind of trouble first, and healthy networks left alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.neural_network import MLPClassifier
+
+import hardzero
+from hardzero.diagnostics import Diagnosis, Finding, diagnose
+from hardzero.errors import DataError, ParameterError
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Return rows scaled to [0, 1] and their labels."""
+    X, y = load_digits(return_X_y=True)
+    return torch.tensor(X / 16, dtype=torch.float32), torch.tensor(y)
+
+
+def mlp(*sizes, act=nn.ReLU):
+    """Return linear maps with an activation between them."""
+    layers = []
+    for a, b in pairwise(sizes):
+        layers += [nn.Linear(a, b), act()]
+    return nn.Sequential(*layers[:-1])
+
+
+def train(model, X, y, *, lr=0.1, steps=200, weight_decay=0.0, seed=0):
+    """Take steps of SGD and return the optimizer."""
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr, weight_decay=weight_decay)
+    for _ in range(steps):
+        rows = torch.randint(0, len(X), (64,), generator=generator)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(X[rows]), y[rows]).backward()
+        optimizer.step()
+    return optimizer
+
+
+def first(model, data, loss=None, optimizer=None):
+    """Return the code of the first finding that is more than a note."""
+    found = diagnose(model, data, loss, optimizer)
+    return next((f.code for f in found.findings if f.severity != "note"), "healthy")
+
+
+CE = nn.CrossEntropyLoss()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "sizes", [(64, 100, 100, 10), (64, 30, 10), (64, *[60] * 4, 10)]
+)
+def test_trained_networks_are_healthy(digits, sizes, seed):
+    """Networks that learn are left alone, also if some of their units are dead."""
+    torch.manual_seed(seed)
+    model = mlp(*sizes)
+    optimizer = train(model, *digits, steps=600, seed=seed)
+    assert first(model, digits, CE, optimizer) == "healthy"
+
+
+def test_a_very_sparse_network_is_healthy(digits):
+    """Nine zeros in ten are no trouble where the network has learned."""
+    X, y = (part.numpy() for part in digits)
+    sparse = hardzero.RectifierClassifier(
+        (100, 100), l1_activation=1e-2, max_epochs=60, random_state=0
+    ).fit(X, y)
+    found = diagnose(sparse, (X, y), CE)
+    assert found.healthy
+    assert max(layer["zeros"] for layer in found.layers) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kinds_of_trouble_are_told_apart(digits, seed):
+    """Each pathology made by training or at birth gets its own verdict first."""
+    torch.manual_seed(seed)
+    X, y = digits
+    verdicts = {}
+
+    model = mlp(64, 100, 100, 10)
+    train(model, X * 255, y, seed=seed)
+    verdicts["raw inputs"] = first(model, (X * 255, y), CE)
+    assert verdicts.pop("raw inputs") in ("dead-units", "input-scale")
+
+    model = mlp(64, 100, 100, 10)
+    train(model, X, y, lr=3.0, seed=seed)
+    verdicts["dead-units"] = first(model, digits, CE)
+
+    model = nn.Sequential(*mlp(64, 50, 10), nn.Softmax(-1))
+    train(model, X, y, seed=seed)
+    verdicts["softmax-twice"] = first(model, digits, CE)
+
+    model = mlp(64, 100, 100, 10, act=nn.Tanh)
+    train(model, X * 50, y, lr=1.0, seed=seed)
+    verdicts["saturated-units"] = first(model, (X * 50, y), CE)
+
+    verdicts["vanishing-gradient"] = first(mlp(64, *[50] * 20, 10), digits, CE)
+
+    model = mlp(64, 50, 10)
+    partial = torch.optim.SGD(model[0].parameters(), 0.1)
+    verdicts["not-optimised"] = first(model, digits, CE, partial)
+
+    model = mlp(64, 50, 10)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    verdicts["frozen"] = first(model, digits, CE)
+
+    target = (y.float() - 4.5)[:, None]
+    model = nn.Sequential(*mlp(64, 50, 1), nn.ReLU())
+    verdicts["rectified-output"] = first(model, (X, target), nn.MSELoss())
+
+    model = mlp(64, 50, 10)
+    train(model, X, torch.randint(0, 10, y.shape), steps=20, lr=0.01, seed=seed)
+    verdicts["loss-at-entropy"] = first(model, digits, CE)
+
+    model = mlp(64, 50, 10)
+    with torch.no_grad():
+        model[2].weight[3, 4] = float("nan")
+    verdicts["non-finite-parameter"] = first(model, digits, CE)
+
+    assert verdicts == {code: code for code in verdicts}
+
+
+def test_causes_of_dead_units_are_told_apart(digits):
+    """Biases, normalisation, a penalty, and a rate that was too high."""
+    torch.manual_seed(0)
+    X, y = digits
+    born = mlp(64, 100, 10)
+    with torch.no_grad():
+        born[0].bias.fill_(-10)
+    found = diagnose(born, digits, CE).findings[0]
+    assert found.code == "dead-units"
+    assert "biases are strongly negative (median -10)" in found.cause
+    assert found.where == "1"
+    shifted = nn.Sequential(
+        nn.Linear(64, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Linear(50, 10)
+    )
+    with torch.no_grad():
+        shifted[1].bias.fill_(-40)
+    assert "BatchNorm1d" in diagnose(shifted, digits, CE).findings[0].cause
+    killed = mlp(64, 100, 100, 10)
+    train(killed, X, y, lr=3.0)
+    found = diagnose(killed, digits, CE).findings[0]
+    assert "updates" in found.cause
+    assert "learning rate" in found.remedy
+
+
+def test_the_first_operation_that_is_not_finite_is_named():
+    """A logarithm of 0 in a module, and the gradient of a root of 0."""
+
+    class Log(nn.Module):
+        def forward(self, x):
+            return torch.log(x)
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), Log(), nn.Linear(4, 1))
+    found = diagnose(model, torch.randn(50, 3)).findings[0]
+    assert (found.code, found.where) == ("non-finite-value", "2")
+    assert "log in 2" in found.summary
+
+    class Root(nn.Module):
+        def forward(self, x):
+            return torch.sqrt(x.square())
+
+    model = nn.Sequential(nn.Linear(3, 4), Root(), nn.Linear(4, 1))
+    with torch.no_grad():
+        model[0].weight[1], model[0].bias[1] = 0, 0
+    data = torch.randn(50, 3), torch.randn(50, 1)
+    found = diagnose(model, data, nn.MSELoss()).findings[0]
+    assert (found.code, found.where) == ("non-finite-gradient", "0.weight")
+
+
+def test_few_examples_are_said_to_be_few(digits):
+    """Below 3,000 examples units are not called dead, but bounded in their rate."""
+    model = mlp(64, 20, 10)
+    with torch.no_grad():
+        model[0].bias[:12] = -50
+    X, y = digits
+    found = diagnose(model, (X[:500], y[:500]), CE)
+    (finding,) = [f for f in found.findings if f.code == "dead-units"]
+    assert "12 of 20 units of 1 are not seen firing in 500 examples" in finding.summary
+    assert "firing rate of each below 0.006" in finding.evidence[0]
+    many = torch.randn(4000, 64), torch.randint(0, 10, (4000,))
+    (finding,) = [f for f in diagnose(model, many).findings if f.code == "dead-units"]
+    assert "are dead in 4,000 examples" in finding.summary
+
+
+def test_all_kinds_of_models_and_data(digits):
+    """Loaders, tensors, arrays, dicts; stacks, estimators and scikit-learn's MLPs."""
+    X, y = digits
+    rows, labels = X.numpy(), y.numpy()
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(X, y), batch_size=100
+    )
+    model = mlp(64, 20, 10)
+    counts = {
+        diagnose(model, data, CE).facts["n_examples"]
+        for data in (loader, (X, y), (rows, labels), list(loader))
+    }
+    assert counts == {1797}
+    assert diagnose(model, rows).facts["loss"] is None
+    fitted = hardzero.RectifierClassifier((20,), max_epochs=3, random_state=0)
+    fitted.fit(rows, labels)
+    scikit = MLPClassifier((20,), random_state=0)
+    scikit.partial_fit(rows, labels, classes=np.arange(10))
+    for other in (fitted, fitted.stack_, scikit):
+        found = diagnose(other, (rows, labels))
+        assert found.layers[0]["units"] == 20
+
+
+def test_what_cannot_be_diagnosed():
+    """Errors say what was given and what was expected."""
+    model = mlp(4, 3, 2)
+    with pytest.raises(ParameterError, match="the model is a int"):
+        diagnose(3, torch.randn(3, 4))
+    with pytest.raises(ParameterError, match="data is a int"):
+        diagnose(model, 3)
+    with pytest.raises(ParameterError, match="X has 3 rows and y has 2"):
+        diagnose(model, (torch.randn(3, 4), torch.zeros(2)))
+    with pytest.raises(ParameterError, match="data has no batches"):
+        diagnose(model, [])
+    with pytest.raises(ParameterError, match="data has dtype"):
+        diagnose(model, np.array([["a"]]))
+
+
+def test_a_diagnosis_goes_to_json_and_back(digits):
+    """Equal after the way through JSON; damaged text is told."""
+    model = mlp(64, 20, 10)
+    found = diagnose(model, digits, CE)
+    again = Diagnosis.from_json(found.to_json())
+    assert again.findings == found.findings
+    assert again.to_json() == found.to_json()
+    assert again.healthy == found.healthy
+    assert "activations, 1,797 examples" in str(found)
+    for text in ("", "{}", "[]", '{"format": "other"}', found.to_json()[:-9]):
+        with pytest.raises(DataError):
+            Diagnosis.from_json(text)
+    with pytest.raises(ParameterError, match="severity is 'bad'"):
+        Finding("a", "bad", "b", "c", (), "d", "e")
+    with pytest.raises(ParameterError, match="confidence is 2"):
+        Finding("a", "note", "b", "c", (), "d", "e", confidence=2)
