@@ -17,7 +17,8 @@ import pytest
 from hardzero import theory
 from hardzero.errors import DataError, ParameterError
 from hardzero.theory import checker
-from hardzero.theory.domain import Domain
+from hardzero.theory.domain import Domain, read_domain
+from hardzero.theory.proof import prove
 
 
 def random_network(rng, sizes, kind="ints"):
@@ -240,6 +241,26 @@ def test_equality_of_other_combinations_is_not_called_equality(certificates):
     content["functionals"] = [[[0, 1], [0, 1]]] * 2
     with pytest.raises(DataError, match="functionals are not the differences"):
         theory.verify(theory.Certificate(content))
+
+
+def test_a_count_over_two_networks_is_not_taken_for_that_of_the_first():
+    """Patterns of networks side by side are more than those of one of them."""
+    rng = np.random.default_rng(6)
+    f, g = (random_network(rng, (2, 3, 1)) for _ in range(2))
+    domain = read_domain((-1, 1), 2)
+    proof = json.loads(json.dumps(list(prove([f, g], domain, (), with_points=True))))
+    content = copy.deepcopy(theory.linear_regions(f, (-1, 1)).certificate().content)
+    other = theory.linear_regions(g, (-1, 1)).certificate().content
+    content["networks"] += other["networks"]
+    content["proof"] = proof
+    for count in range(1, 80):
+        content["count"] = count
+        with pytest.raises(DataError, match="proves nothing"):
+            theory.verify(theory.Certificate(content))
+    maximum = copy.deepcopy(theory.maximum(f, (-1, 1)).certificate().content)
+    maximum["networks"] *= 2
+    with pytest.raises(DataError, match="proves nothing"):
+        theory.verify(theory.Certificate(maximum))
 
 
 @pytest.mark.parametrize("name", ["proof.json", "proof.json.gz"])

@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         read_network(arguments.other),
         read_domain(arguments),
         budget=arguments.budget,
+        verbose=True,
     )
     if arguments.certificate is not None:
         found.certificate().save(arguments.certificate)

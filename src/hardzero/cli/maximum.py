@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         read_domain(arguments),
         arguments.coefficients,
         budget=arguments.budget,
+        verbose=True,
     )
     if arguments.certificate is not None:
         found.certificate().save(arguments.certificate)

@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         read_domain(arguments),
         method="interval" if arguments.interval else "exact",
         budget=arguments.budget,
+        verbose=True,
     )
     if arguments.output is not None:
         _write(found.network, arguments)

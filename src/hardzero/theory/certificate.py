@@ -98,6 +98,12 @@ class Certificate:
         str
             One line.
         """
+        expected_networks = 2 if self.claim in ("equal", "different") else 1
+        if len(self.networks) != expected_networks:
+            raise DataError(
+                f"it is about {len(self.networks)} networks, expected "
+                f"{expected_networks}."
+            )
         if self.claim in ("equal", "different"):
             f, g = self.networks
             expected = _ratios(_differences(f.n_outputs))

@@ -72,7 +72,7 @@ def prove(file: Any) -> str:
     if claim != "regions":
         return f"the largest functional of the outputs has the maximum {value}"
     _need(file["count"] == len(patterns), "its count is wrong")
-    return f"there are {len(patterns)} activation patterns"
+    return f"{len(patterns)} activation patterns of {len(file['networks'])} network"
 
 
 def _cells(units: Any, rows: Any, nodes: Any) -> Any:

@@ -13,7 +13,6 @@ from itertools import product
 from typing import Any, Literal
 
 from hardzero.errors import BudgetError, ParameterError
-from hardzero.theory.budget import check_budget
 from hardzero.theory.canonical import canonical_form, first_difference
 from hardzero.theory.cells import Piece, minus, split
 from hardzero.theory.certificate import Certificate, certify_different, certify_equal
@@ -28,6 +27,7 @@ from hardzero.theory.rational import (
     difference,
     side_by_side,
 )
+from hardzero.theory.visits import check_budget, visit
 
 __all__ = ["Equality", "equal", "same_decision"]
 
@@ -98,7 +98,14 @@ class Equality:
         return certify_equal(f, g, self.domain)
 
 
-def equal(f: Any, g: Any, domain: Any = None, *, budget: int = 1_000_000) -> Equality:
+def equal(
+    f: Any,
+    g: Any,
+    domain: Any = None,
+    *,
+    budget: int = 1_000_000,
+    verbose: bool = False,
+) -> Equality:
     """Decide whether two networks compute the same function.
 
     Parameters
@@ -110,6 +117,8 @@ def equal(f: Any, g: Any, domain: Any = None, *, budget: int = 1_000_000) -> Equ
         Where they are compared: all of R^d, a box, or the polytope A x <= b.
     budget : int, default=1_000_000
         Largest number of cells to be looked at.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -141,7 +150,7 @@ def equal(f: Any, g: Any, domain: Any = None, *, budget: int = 1_000_000) -> Equ
         if verdict is not None:
             return verdict
     n_cells = 0
-    for n_cells, cell in _cells(difference(first, second), area, budget):
+    for n_cells, cell in _cells(difference(first, second), area, budget, verbose):
         for row in cell.outputs:
             place = _where_not_zero(cell.cone, row)
             if place is not None:
@@ -156,6 +165,7 @@ def same_decision(
     *,
     ties: Literal["exact", "almost_everywhere"] = "exact",
     budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> Equality:
     """Decide whether two networks decide for the same class everywhere.
 
@@ -174,6 +184,8 @@ def same_decision(
         which only ties can make.
     budget : int, default=1_000_000
         Largest number of cells to be looked at.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -198,7 +210,7 @@ def same_decision(
     area = read_domain(domain, network.n_inputs)
     asked: _Asked = ("decision", (first, second), area)
     n_cells = 0
-    for n_cells, cell in _cells(network, area, budget):
+    for n_cells, cell in _cells(network, area, budget, verbose):
         of_f, of_g = _decisions(cell.outputs[:n]), _decisions(cell.outputs[n:])
         for (i, here), (j, there) in product(enumerate(of_f), enumerate(of_g)):
             if i == j:
@@ -222,9 +234,10 @@ def _by_canonical_forms(asked: _Asked, budget: int) -> Equality | None:
 
 
 def _cells(
-    network: RationalNetwork, area: Domain, budget: int
+    network: RationalNetwork, area: Domain, budget: int, verbose: bool
 ) -> Iterator[tuple[int, Piece[Cone | Halfspaces]]]:
-    for n_cells, cell in enumerate(split(network, polyhedron_of(area)), start=1):
+    pieces = split(network, polyhedron_of(area))
+    for n_cells, cell in visit(pieces, verbose=verbose):
         if n_cells > budget:
             raise BudgetError(
                 f"there are more than {budget:,} cells, the budget; the networks "

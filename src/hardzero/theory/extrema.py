@@ -13,7 +13,6 @@ from itertools import permutations
 from typing import Any, Literal
 
 from hardzero.errors import BudgetError, ParameterError
-from hardzero.theory.budget import check_budget
 from hardzero.theory.cells import axes, compose, minus, split
 from hardzero.theory.certificate import Certificate, certify_maximum
 from hardzero.theory.cone import Row, dot
@@ -22,6 +21,7 @@ from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
 from hardzero.theory.rational import RationalNetwork, difference, to_fraction
+from hardzero.theory.visits import check_budget, visit
 
 __all__ = [
     "Extremum",
@@ -100,6 +100,7 @@ def maximum(
     c: Iterable[Any] | None = None,
     *,
     budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> Extremum:
     """Return the exact maximum of a linear functional of the outputs.
 
@@ -114,6 +115,8 @@ def maximum(
         one output, and means that output.
     budget : int, default=1_000_000
         Largest number of cells to be looked at.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def maximum(
     network = as_network(model)
     coefficients = _read_functional(c, network.n_outputs)
     return _maximise(
-        network, read_domain(domain, network.n_inputs), [coefficients], budget
+        network, read_domain(domain, network.n_inputs), [coefficients], budget, verbose
     )
 
 
@@ -148,6 +151,7 @@ def minimum(
     c: Iterable[Any] | None = None,
     *,
     budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> Extremum:
     """Return the exact minimum of a linear functional of the outputs.
 
@@ -162,6 +166,8 @@ def minimum(
         one output, and means that output.
     budget : int, default=1_000_000
         Largest number of cells to be looked at.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -178,13 +184,18 @@ def minimum(
     network = as_network(model)
     negative = [-a for a in _read_functional(c, network.n_outputs)]
     found = _maximise(
-        network, read_domain(domain, network.n_inputs), [negative], budget
+        network, read_domain(domain, network.n_inputs), [negative], budget, verbose
     )
     return replace(found, value=-found.value)
 
 
 def supremum_difference(
-    f: Any, g: Any, domain: Any = None, *, budget: int = 1_000_000
+    f: Any,
+    g: Any,
+    domain: Any = None,
+    *,
+    budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> Extremum:
     """Return the exact supremum of ``|f - g|`` over a domain.
 
@@ -195,7 +206,9 @@ def supremum_difference(
     domain : None, (lower, upper) or (A, b)
         All of R^d, a box, or the polytope A x <= b.
     budget : int, default=1_000_000
-        Largest number of cells to be looked at, over all outputs and signs.
+        Largest number of cells to be looked at.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -217,7 +230,7 @@ def supremum_difference(
         for output in range(n)
         for sign in (1, -1)
     ]
-    return _maximise(network, area, either, budget)
+    return _maximise(network, area, either, budget, verbose)
 
 
 @dataclass(frozen=True)
@@ -246,6 +259,7 @@ def preactivation_ranges(
     *,
     method: Literal["interval", "exact"] = "interval",
     budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> list[list[UnitRange]]:
     """Return between which values the units of each layer lie.
 
@@ -262,6 +276,8 @@ def preactivation_ranges(
         layer of a box.
     budget : int, default=1_000_000
         Largest number of cells for "exact".
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -281,7 +297,7 @@ def preactivation_ranges(
     if method == "interval":
         return _interval_ranges(network, area)
     if method == "exact":
-        return _exact_ranges(network, area, budget)
+        return _exact_ranges(network, area, budget, verbose)
     raise ParameterError(f'method is {method!r}, expected "interval" or "exact".')
 
 
@@ -307,6 +323,7 @@ def _maximise(
     domain: Domain,
     functionals: Sequence[Sequence[Fraction]],
     budget: int,
+    verbose: bool,
 ) -> Extremum:
     """Maximise the largest of several functionals of the outputs."""
     check_budget(budget)
@@ -316,7 +333,8 @@ def _maximise(
     best: Row | None = None
     best_value = 0  # of a functional at `best`, times t
     n_cells = 0
-    for n_cells, cell in enumerate(split(network, polyhedron_of(domain)), start=1):
+    pieces = split(network, polyhedron_of(domain))
+    for n_cells, cell in visit(pieces, verbose=verbose):
         if n_cells > budget:
             known = best_value * network.scales[-1] / denominator
             raise BudgetError(
@@ -371,7 +389,7 @@ def _interval(row: Row, bounds: Sequence[Interval]) -> Interval:
 
 
 def _exact_ranges(
-    network: RationalNetwork, domain: Domain, budget: int
+    network: RationalNetwork, domain: Domain, budget: int, verbose: bool
 ) -> list[list[UnitRange]]:
     area = polyhedron_of(domain)
     found = []
@@ -379,7 +397,7 @@ def _exact_ranges(
     for number, layer in enumerate(network.layers):
         bounds: list[Interval] = [(math.inf, -math.inf)] * len(layer)
         losers: list[set[int]] = [set() for _ in layer]
-        for cone, inputs in _cells_below(network, number, area):
+        for cone, inputs in _cells_below(network, number, area, verbose):
             n_cells += 1
             if n_cells > budget:
                 raise BudgetError(
@@ -406,7 +424,7 @@ def _exact_ranges(
 
 
 def _cells_below(
-    network: RationalNetwork, number: int, area: Polyhedron
+    network: RationalNetwork, number: int, area: Polyhedron, verbose: bool
 ) -> Iterator[tuple[Polyhedron, Sequence[Row]]]:
     """Yield the cells of the layers below one, and its inputs on them."""
     if number == 0:
@@ -415,7 +433,8 @@ def _cells_below(
     below = RationalNetwork(
         network.n_inputs, network.layers[:number], network.scales[:number]
     )
-    for cell in split(below, area):
+    title = f"cells below layer {number + 1}"
+    for _, cell in visit(split(below, area), verbose=verbose, title=title):
         yield cell.cone, cell.outputs
 
 

@@ -92,6 +92,7 @@ def minimise(
     *,
     method: Literal["exact", "interval"] = "exact",
     budget: int = 1_000_000,
+    verbose: bool = False,
 ) -> Minimised:
     """Take away what a network does not need on a domain, and prove it.
 
@@ -107,6 +108,8 @@ def minimise(
         Intervals are quicker and find less.
     budget : int, default=1_000_000
         Largest number of cells that ranges, and then the proof, may take.
+    verbose : bool, default=False
+        Whether a progress bar is shown on standard error.
 
     Returns
     -------
@@ -128,12 +131,14 @@ def minimise(
     (1, 1, 1)
     """
     network = as_network(model)
-    ranges = preactivation_ranges(network, domain, method=method, budget=budget)
+    ranges = preactivation_ranges(
+        network, domain, method=method, budget=budget, verbose=verbose
+    )
     work = _Work(network, ranges)
     while work.sweep():
         pass
     smaller = work.network()
-    proof = equal(network, smaller, domain, budget=budget)
+    proof = equal(network, smaller, domain, budget=budget, verbose=verbose)
     if not proof:
         raise AssertionError(f"a rewrite changed the function: {proof}")
     return Minimised(smaller, network.sizes, tuple(work.rewrites), proof)

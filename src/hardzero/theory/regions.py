@@ -7,9 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic
 
-from hardzero.engine.progress import show_progress
 from hardzero.errors import BudgetError, ParameterError
-from hardzero.theory.budget import check_budget
 from hardzero.theory.cells import Area, Pattern, Piece, split
 from hardzero.theory.certificate import Certificate, certify_regions
 from hardzero.theory.cone import Cone, Row
@@ -18,10 +16,9 @@ from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
 from hardzero.theory.rational import RationalNetwork
+from hardzero.theory.visits import check_budget, visit
 
 __all__ = ["Cell", "Regions", "linear_regions"]
-
-_STEPS = 1_000_000  # of a progress bar
 
 
 def linear_regions(
@@ -109,16 +106,9 @@ class Regions(Generic[Area]):
 
     def __iter__(self) -> "Iterator[Cell[Area]]":
         """Yield the cells in the order of their patterns."""
-        number, steps, done = 0, 0, 0.0
-        with show_progress(_STEPS, 1, enabled=self.verbose, title="cells") as bar:
-            for number, piece in enumerate(split(self.network, self.cone), start=1):
-                done += piece.share
-                bar.advance(round(done * _STEPS) - steps)
-                steps = round(done * _STEPS)
-                if number % 1000 == 0:
-                    bar.describe(f"{number:,}")
-                yield Cell(self.network, piece)
-            bar.describe(f"{number:,}")
+        pieces = split(self.network, self.cone)
+        for _, piece in visit(pieces, verbose=self.verbose):
+            yield Cell(self.network, piece)
 
     @property
     def n_activation_patterns(self) -> int:
