@@ -511,14 +511,14 @@ TABLES: dict[str, Callable[..., str]] = {
 }
 
 
-_THEORY_TOOLS = ("hardzero", "affinitree", "regioncam")
+_THEORY_TOOLS = ("hardzero", "affinitree", "relucent", "regioncam")
 
 
 def _theory_cell(record: Record | None, part: str) -> str:
     if record is None:
         return ""
     if record.get("absent"):
-        return str(record["absent"])
+        return str(record["absent"]) if part == "cells" else "refused"
     wrong = "" if record["right"] else ", **wrong**"
     if part == "cells":
         return f"{_seconds(record)} s, {record['count']:,} cells{wrong}"

@@ -5,7 +5,7 @@ against the published one), thirteen degenerate networks, equality, maxima, a sp
 solvers in floats miss, breakpoints on a segment, least widths and certificates. CPU
 seconds of one thread: median and range of three runs. Tools from elsewhere run in a
 process of their own with the interpreter given by ``--peers``, if they are installed
-there. About 4 minutes.
+there; relucent runs once. About 4 minutes, and 8 more for relucent.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ COUNTS = {
     (4, 16, 16): (33196, 5235),
 }
 LIMIT = 120  # seconds a tool may take for one network
+SPIKES = (4, 16, 20, 24, 30, 100, 200)
 
 
 def main() -> None:
     """Measure everything that has no result yet."""
     parser = racing.arguments(__doc__)
-    parser.add_argument("--peers", help="python that has affinitree and regioncam")
+    parser.add_argument(
+        "--peers", help="python that has affinitree, regioncam and relucent"
+    )
     options = parser.parse_args()
-    peers, options.peers = options.peers, options.peers is not None
+    peers, options.peers = options.peers, peer_versions(options.peers)
     result = racing.Result("theory", options, __doc__.splitlines()[0])
     sizes = dict(itertools.islice(COUNTS.items(), 1 if options.quick else None))
     for size, counts in sizes.items():
@@ -51,7 +54,8 @@ def main() -> None:
             for tool, python in tools(peers, domain, size[0]):
                 key = {"case": case, "where": where, "tool": tool}
                 if not result.has(**key):
-                    found = run(python, tool, reference(size), domain)
+                    repeats = 1 if tool == "relucent" else 3  # it takes minutes
+                    found = run(python, tool, reference(size), domain, repeats)
                     right = found.get("count") == expected
                     if tool == "hardzero" and not right:
                         raise SystemExit(f"{key}: {found}, expected {expected}")
@@ -64,6 +68,8 @@ def main() -> None:
                 if not result.has(**key):
                     found = run(python, tool, layers, domain, repeats=1)
                     right = found.get("count") == expected
+                    if tool == "hardzero" and not right:
+                        raise SystemExit(f"{key}: {found}, expected {expected}")
                     result.add(key | found | {"right": right})
     for name, measure in ({} if options.quick else answers()).items():
         if not result.has(case=name):
@@ -76,6 +82,7 @@ def tools(peers: str | None, domain: Any, n_inputs: int) -> Iterator[tuple[str, 
     yield "hardzero", sys.executable
     if peers and domain is None:
         yield "affinitree", peers
+        yield "relucent", peers
     if peers and domain is not None and n_inputs == 2:
         yield "regioncam", peers
 
@@ -160,17 +167,27 @@ def degenerate() -> Iterator[tuple[str, Any, int]]:
     )
 
 
+def peer_versions(peers: str | None) -> dict[str, str]:
+    """Return which tools the interpreter has, with their versions."""
+    if peers is None:
+        return {}
+    code = (
+        "import json; from importlib.metadata import distributions as d; print(json"
+        ".dumps({x.name: x.version for x in d() if x.name in "
+        "{'affinitree', 'regioncam', 'relucent'}}))"
+    )
+    done = subprocess.run([peers, "-c", code], capture_output=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
 def answers() -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return the other measurements by name."""
+    """Return the other measurements by name; what they need is made before."""
     from hardzero import theory
     from hardzero.stack import Layer, RectifierStack
 
-    rng = np.random.default_rng(1)
-
-    def network(layers: Any) -> Any:
-        return theory.rational_network([(np.array(W).T, b) for W, b in layers])
-
-    def stack(*sizes: int, dtype: Any = np.float64) -> RectifierStack:
+    def stack(seed: int, *sizes: int, dtype: Any = np.float64) -> RectifierStack:
+        rng = np.random.default_rng(seed)
         pairs = list(itertools.pairwise(sizes))
         return RectifierStack(
             tuple(
@@ -183,85 +200,142 @@ def answers() -> dict[str, Callable[[], dict[str, Any]]]:
             )
         )
 
-    def copy(layers: Any, change: float = 0.0) -> Any:
+    def copy(layers: Any, change: float = 0.0, unit: int = 0) -> Any:
         """Return hidden units in another order and scale, one bias changed."""
+        rng = np.random.default_rng(2)
         first, *others = [(np.array(W).T, np.array(b)) for W, b in layers]
+        first[1][unit] += change
         n = len(first[1])
         order = rng.permutation(n)
         scale = 2.0 ** rng.integers(-2, 3, n)
         W, b = first[0][:, order] * scale, first[1][order] * scale
-        b[0] += change
         above = others[0][0][order] / scale[:, None], others[0][1]
         return theory.rational_network([(W, b), above, *others[1:]])
 
-    def rows(network: RectifierStack) -> Any:
-        return [[layer.W.T.tolist(), layer.b.tolist()] for layer in network.layers]
+    def network(layers: Any) -> Any:
+        return theory.rational_network([(np.array(W).T, b) for W, b in layers])
 
-    shallow = stack(50, 1000, 1)
-    image = stack(784, 256, 256, 10, dtype=np.float32)
-    ends = [rng.random(784), rng.random(784)]
+    def is_equal(f: Any, g: Any, domain: Any = None) -> Callable[[], bool]:
+        return lambda: bool(theory.equal(f, g, domain))
+
+    shallow = stack(1, 50, 1000, 1)
+    rows = [[layer.W.T.tolist(), layer.b.tolist()] for layer in shallow.layers]
+    image = stack(3, 784, 256, 256, 10, dtype=np.float32)
+    ends = list(np.random.default_rng(4).random((2, 784)))
     plane, wide = reference((2, 64, 64)), reference((4, 16, 16))
-    kinks = stack(2, 30, 1)
+    in_plane, in_space = network(plane), network(wide)
     box = (-1, 1)
-
-    def spike() -> list[bool]:
-        right = []
-        for k in (4, 16, 20, 24, 30, 100, 200):
-            half, h = Fraction(1, 2), Fraction(1, 2 ** (k + 1))
-            biases = [-half, -half - h, -half - 2 * h]
-            weights = [[2**k], [-(2 ** (k + 1))], [2**k]]
-            spiked = theory.rational_network([([[1] * 3], biases), (weights, [0])])
-            found = theory.maximum(spiked, (0, 1))
-            right.append((found.value, found.argument) == (half, (half + h,)))
-        return right
-
+    # 30 kinks and a linear part that no set of them makes up.
+    first, last = stack(5, 3, 30, 1).layers
+    tilted = theory.rational_network(
+        [
+            (
+                np.hstack([first.W, [[1, -1], [2, -2], [3, -3]]]),
+                np.hstack([first.b, [0, 0]]),
+            ),
+            (np.vstack([last.W, [[1], [-1]]]), last.b),
+        ]
+    )
     certificate: list[Any] = []
 
     def certify() -> str:
-        certificate[:] = [theory.linear_regions(network(wide)).certificate()]
+        certificate[:] = [theory.linear_regions(in_space).certificate()]
         return repr(certificate[0])
 
-    same, changed = copy(rows(shallow)), copy(rows(shallow), 2.0**-40)
+    tiny = 2.0**-40
     return {
         "equal, 50-1000, permuted copy": timed(
-            lambda: bool(theory.equal(shallow, same))
+            is_equal(shallow, copy(rows)), expected=True
         ),
         "equal, 50-1000, bias + 2^-40": timed(
-            lambda: bool(theory.equal(shallow, changed))
+            is_equal(shallow, copy(rows, tiny)), expected=False
         ),
         "equal, 2-64-64 on a box, permuted copy": timed(
-            lambda: bool(theory.equal(network(plane), copy(plane), box))
+            is_equal(in_plane, copy(plane), box), expected=True
         ),
+        # Of all 64 units the one whose change takes longest to find.
         "equal, 2-64-64 on a box, bias + 2^-40": timed(
-            lambda: bool(theory.equal(network(plane), copy(plane, 2.0**-40), box))
+            is_equal(in_plane, copy(plane, tiny, 48), box), expected=False
         ),
         "equal, 4-16-16 on a box, permuted copy": timed(
-            lambda: bool(theory.equal(network(wide), copy(wide), box))
+            is_equal(in_space, copy(wide), box), expected=True
+        ),
+        "equal, 4-16-16 on a box, bias + 2^-40": timed(
+            is_equal(in_space, copy(wide, tiny), box), expected=False
         ),
         "maximum, 2-64-64 on a box": timed(
-            lambda: float(theory.maximum(network(plane), box).value)
+            lambda: float(theory.maximum(in_plane, box).value)
         ),
         "maximum, 4-16-16 on a box": timed(
-            lambda: float(theory.maximum(network(wide), box).value)
+            lambda: float(theory.maximum(in_space, box).value)
         ),
-        "maximum of a spike, k up to 200": timed(spike),
+        "maximum of a spike, k up to 200": timed(
+            lambda: [exact_spike(k) for k in SPIKES], expected=[True] * len(SPIKES)
+        ),
+        "the same by scipy.optimize.milp": timed(
+            lambda: [milp_spike(k) for k in SPIKES]
+        ),
         "breakpoints, 784-256-256-10, exact": timed(
             lambda: theory.along(image, ends).n_transitions
         ),
         "breakpoints, 784-256-256-10, floats": timed(
             lambda: theory.along(image, ends, exact=False).n_transitions
         ),
-        "least width, 30 kinks": timed(lambda: theory.least_width(kinks).width),
+        "least width, 30 kinks and a linear part": timed(
+            lambda: theory.least_width(tilted).width
+        ),
         "certificate, 4-16-16 on R^4, made": timed(certify, repeats=1),
         "certificate, 4-16-16 on R^4, checked": timed(
-            lambda: theory.verify(certificate[0] if certificate else certify()),
+            lambda: theory.verify(certificate[0]) if certificate else certify(),
             repeats=1,
         ),
     }
 
 
-def timed(answer: Callable[[], Any], repeats: int = 3) -> Callable[[], dict[str, Any]]:
-    """Return a function that measures an answer."""
+def exact_spike(k: int) -> bool:
+    """Find the maximum 1/2 of a spike of width 2^-k, exactly."""
+    from hardzero import theory
+
+    half, h = Fraction(1, 2), Fraction(1, 2 ** (k + 1))
+    biases = [-half, -half - h, -half - 2 * h]
+    weights = [[2**k], [-(2 ** (k + 1))], [2**k]]
+    spike = theory.rational_network([([[1] * 3], biases), (weights, [0])])
+    found = theory.maximum(spike, (0, 1))
+    return (found.value, found.argument) == (half, (half + h,))
+
+
+def milp_spike(k: int) -> bool:
+    """Find it by a mixed-integer program in floats: x, three units, three switches."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    h = 2.0 ** -(k + 1)
+    biases = np.array([-0.5, -0.5 - h, -0.5 - 2 * h])
+    gain = np.array([2.0**k, -(2.0 ** (k + 1)), 2.0**k])
+    rows, low, high = [], [], []
+    for i, b in enumerate(biases):
+        unit, switch = np.eye(7)[1 + i], np.eye(7)[4 + i]
+        x = np.eye(7)[0]
+        rows += [unit - x, unit - x + 2 * switch, unit - 2 * switch]
+        low += [b, -np.inf, -np.inf]
+        high += [np.inf, b + 2, 0.0]
+    found = milp(
+        np.concatenate([[0], -gain, [0] * 3]),
+        integrality=[0] * 4 + [1] * 3,
+        bounds=Bounds([0.0] * 7, [1.0] * 7),
+        constraints=LinearConstraint(np.array(rows), low, high),
+    )
+    if found.x is None:
+        return False
+    x = Fraction(found.x[0])
+    units = [max(x + Fraction(b), Fraction(0)) for b in biases]
+    value = sum(Fraction(g) * u for g, u in zip(gain, units, strict=True))
+    return abs(value - Fraction(1, 2)) < 1e-3 and abs(-found.fun - 0.5) < 1e-3
+
+
+def timed(
+    answer: Callable[[], Any], repeats: int = 3, expected: Any = None
+) -> Callable[[], dict[str, Any]]:
+    """Return a function that measures an answer, and stops if it is wrong."""
 
     def measure() -> dict[str, Any]:
         seconds = []
@@ -270,6 +344,8 @@ def timed(answer: Callable[[], Any], repeats: int = 3) -> Callable[[], dict[str,
             started = time.process_time()
             found = answer()
             seconds.append(round(time.process_time() - started, 4))
+            if expected is not None and found != expected:
+                raise SystemExit(f"the answer is {found}, expected {expected}")
         return {
             "answer": found,
             "cpu_seconds": statistics.median(seconds),

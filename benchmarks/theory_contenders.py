@@ -2,8 +2,8 @@
 
 ``python theory_contenders.py TOOL`` reads a JSON list of layers (W as rows of outputs,
 b) and a domain, null or [low, high], from standard input, and prints a JSON object with
-the count and the CPU seconds that it took. Tools are ``hardzero``, ``affinitree`` and
-``regioncam``; those from elsewhere are imported only here.
+the count and the CPU seconds that it took. Tools are ``hardzero``, ``affinitree``,
+``regioncam`` and ``relucent``; those from elsewhere are imported only here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from typing import Any
 def main() -> None:
     """Read, count, print."""
     task = json.load(sys.stdin)
-    count = {"hardzero": hardzero, "affinitree": affinitree, "regioncam": regioncam}
+    count = {
+        "hardzero": hardzero,
+        "affinitree": affinitree,
+        "regioncam": regioncam,
+        "relucent": relucent,
+    }
     with silence():
         n_cells, seconds = count[sys.argv[1]](task["layers"], task["domain"])
     print(json.dumps({"count": n_cells, "cpu_seconds": round(seconds, 4)}))
@@ -69,6 +74,31 @@ def regioncam(layers: Any, domain: Any) -> tuple[int, float]:
         camera.linear(np.array(W, np.float32).T.copy(), np.array(b, np.float32))
         camera.relu()
     return camera.num_faces, time.process_time() - started
+
+
+def relucent(layers: Any, domain: Any) -> tuple[int, float]:
+    """Count the polyhedra that a search from cell to cell finds; on all inputs only."""
+    import numpy as np
+    import relucent as tool
+    import torch
+
+    if domain is not None:
+        raise SystemExit("relucent takes all inputs")
+    modules: list[Any] = []
+    for W, b in layers:
+        linear = torch.nn.Linear(len(W[0]), len(b)).double()
+        with torch.no_grad():
+            linear.weight.copy_(torch.tensor(np.array(W, float)))
+            linear.bias.copy_(torch.tensor(np.array(b, float)))
+        modules += [linear, torch.nn.ReLU()]
+    started = os.times()
+    complex_ = tool.Complex(torch.nn.Sequential(*modules[:-1]))
+    start = np.random.default_rng(0).normal(size=len(layers[0][0][0]))
+    complex_.bfs(torch.tensor(start), nworkers=1)
+    ended = os.times()
+    own = ended.user + ended.system - started.user - started.system
+    of_children = ended.children_user + ended.children_system
+    return len(complex_), own + of_children
 
 
 @contextlib.contextmanager
