@@ -359,3 +359,28 @@ def test_json_is_plain(certificates):
     assert json.loads(text) == certificates["maximum"].content
     assert "." not in text.replace('"hardzero certificate 1"', "")
     assert "\n" not in text
+
+
+def test_a_damaged_compressed_file_is_told(certificates, tmp_path):
+    """Each byte of the body that is changed gives an error, never a traceback."""
+    path = tmp_path / "proof.json.gz"
+    certificates["regions"].save(path)
+    data = path.read_bytes()
+    for place in range(10, len(data), 7):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        with pytest.raises(DataError, match=r"is no certificate|proves nothing"):
+            theory.verify(path)
+
+
+def test_numbers_of_other_types_are_refused(certificates):
+    """A count is a whole number, a cut is 0, and nothing follows the end."""
+    content = certificates["regions"].content
+    cut = content["proof"].index(0)
+    for change in (
+        {"count": float(content["count"])},
+        {"proof": [*content["proof"][:cut], False, *content["proof"][cut + 1 :]]},
+        {"proof": [*content["proof"][:cut], 0.0, *content["proof"][cut + 1 :]]},
+        {"proof": [*content["proof"], None, [1]]},
+    ):
+        with pytest.raises(DataError, match="proves nothing"):
+            theory.verify(theory.Certificate({**content, **change}))

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -196,7 +197,13 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
             data = gzip.decompress(data)
         with _long_numbers():
             content = json.loads(data)
-    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile) as error:
+    except (
+        ValueError,
+        RecursionError,
+        EOFError,
+        gzip.BadGzipFile,
+        zlib.error,
+    ) as error:
         raise DataError(f"{path} is no certificate: {error}.") from None
     if not isinstance(content, dict):
         raise DataError(

@@ -68,10 +68,10 @@ def prove(file: Any) -> str:
             _need(min(_dot(row, inside) for row in rows) > 0, "a point is outside")
         for h in (_compose(bound, maps) for bound in bounds):
             _need(not any(h) or _sign(next(nodes, None), h, rows) > 0, "a bound fails")
-    _need(next(nodes, None) is None, "its proof goes on after the end")
+    _need(not list(nodes), "its proof goes on after the end")
     if claim != "regions":
         return f"the largest functional of the outputs has the maximum {value}"
-    _need(file["count"] == len(patterns), "its count is wrong")
+    _need(_row([file["count"]], 1) == [len(patterns)], "its count is wrong")
     return f"{len(patterns)} activation patterns of {len(file['networks'])} network"
 
 
@@ -92,7 +92,7 @@ def _cells(units: Any, rows: Any, nodes: Any) -> Any:
             pairs = zip(pieces[rival], pieces[best], strict=True)
             h = _compose([a - b for a, b in pairs], maps[seen])
             node = next(nodes, None)
-            if node == 0:
+            if type(node) is int and node == 0:
                 h = [a // (gcd(*h) or 1) for a in h]
                 waiting.append((len(rows), len(maps), rival, rival + 1, pattern, [h]))
                 rows.append([-a for a in h])
@@ -134,8 +134,8 @@ def _need(condition: Any, reason: str) -> None:
 
 if __name__ == "__main__":
     sys.set_int_max_str_digits(10**6)
-    read = gzip.open if sys.argv[1].endswith(".gz") else open
     try:
+        read = gzip.open if sys.argv[1].endswith(".gz") else open
         with read(sys.argv[1], "rb") as stream:
             sys.stdout.write(f"valid: {prove(json.load(stream))}\n")
     except Exception as error:  # noqa: BLE001 (whatever it is, nothing is proved)
