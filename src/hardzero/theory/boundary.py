@@ -20,7 +20,9 @@ import numpy as np
 
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cells import Pattern, axes, compose, minus
-from hardzero.theory.cone import Cone, Row, dot, primitive
+from hardzero.theory.cone import Cone, Row, coordinates, dot, negative, primitive
+from hardzero.theory.disjoint import DisjointSets
+from hardzero.theory.polyhedron import as_polytope
 from hardzero.theory.rational import RationalNetwork, to_fraction
 from hardzero.theory.regions import Cell, Regions, linear_regions
 
@@ -110,36 +112,22 @@ class _Part:
     @property
     def polytope(self) -> tuple[list[list[Fraction]], list[Fraction]]:
         """(A, b) with the part {x : A x <= b}; an equation takes two rows."""
-        rows = [row for row in self.cone.facets if any(row[:-1])]
-        for row in self.cone.equations:
-            rows += [row, tuple(-a for a in row)]
-        return (
-            [[Fraction(-a) for a in row[:-1]] for row in rows],
-            [Fraction(row[-1]) for row in rows],
-        )
+        return as_polytope(self.cone)
 
     @property
     def vertices(self) -> list[tuple[Fraction, ...]]:
         """The vertices, two for a segment, in no particular order; none with lines."""
-        if self.cone.lines:
-            return []
-        return [_coordinates(ray) for ray in self.cone.rays if ray[-1]]
+        return self.cone.vertices
 
     @property
     def directions(self) -> list[tuple[int, ...]]:
         """Extreme directions in which it is unbounded; lines go both ways."""
-        both_ways = [
-            tuple(sign * a for a in line)
-            for line in self.cone.lines
-            for sign in (1, -1)
-        ]
-        far = [ray for ray in self.cone.rays if ray[-1] == 0]
-        return [row[:-1] for row in far + both_ways]
+        return self.cone.directions
 
     @property
     def point(self) -> tuple[Fraction, ...]:
         """A point in its relative interior."""
-        return _coordinates(self.cone.point())
+        return coordinates(self.cone.point())
 
     @property
     def is_bounded(self) -> bool:
@@ -407,7 +395,7 @@ class Boundary:
                 for a, b in zip(row, pivot, strict=True)
             )
         row = primitive(row)
-        return row if next(a for a in row if a) > 0 else tuple(-a for a in row)
+        return row if next(a for a in row if a) > 0 else negative(row)
 
     @cached_property
     def _echelon(self) -> tuple[Row, ...]:
@@ -557,7 +545,7 @@ def _across(
 
     Yields each part with the pattern and the outputs of the cell beyond.
     """
-    units = compose(network, layer, inputs)
+    units = compose(network.layers[layer], inputs)
     parts: list[tuple[Cone, tuple[int, ...]]] = [(face, ())]
     for pieces in units:
         parts = [
@@ -608,28 +596,13 @@ def _named(labels: Sequence[int], numbers: Iterable[int]) -> tuple[int, ...]:
     return tuple(labels[k] for k in numbers)
 
 
-def _coordinates(row: Row) -> tuple[Fraction, ...]:
-    return tuple(Fraction(a, row[-1]) for a in row[:-1])
-
-
 def _words(side: tuple[int, ...]) -> str:
     return " = ".join(map(str, side)) if side else "the end of the domain"
 
 
 def _connected(parts: Sequence[_Part]) -> list[list[int]]:
     """Return which parts hang together, by number, in order."""
-    leaders = list(range(len(parts)))
-
-    def leader(i: int) -> int:
-        while leaders[i] != i:
-            leaders[i] = leaders[leaders[i]]
-            i = leaders[i]
-        return i
-
-    def join(i: int, j: int) -> None:
-        first, second = sorted((leader(i), leader(j)))
-        leaders[second] = first
-
+    groups = DisjointSets(len(parts))
     # Nearly all parts share a vertex with their neighbours. The others touch where a
     # vertex of one lies inside another: in networks with units that are 0 on cells.
     owner: dict[Row, int] = {}
@@ -637,25 +610,18 @@ def _connected(parts: Sequence[_Part]) -> list[list[int]]:
         if not part.cone.lines:
             for ray in part.cone.rays:
                 if ray[-1]:
-                    join(number, owner.setdefault(ray, number))
-    members = _grouped(leader(i) for i in range(len(parts)))
+                    groups.join(number, owner.setdefault(ray, number))
+    members = groups.members()
     if len(members) > 1:
         shelf = _Shelf(parts)
         largest = max(members, key=len)
         # Of two parts in different components at least one is not in the largest.
         for i in sorted(set(range(len(parts))) - set(largest)):
             for j in shelf.near(parts[i].cone):
-                if leader(i) != leader(j) and _meet(parts[i].cone, parts[j].cone):
-                    join(i, j)
-        members = _grouped(leader(i) for i in range(len(parts)))
+                if not groups.are_joined(i, j) and _meet(parts[i].cone, parts[j].cone):
+                    groups.join(i, j)
+        members = groups.members()
     return members
-
-
-def _grouped(labels: Iterable[int]) -> list[list[int]]:
-    members: dict[int, list[int]] = defaultdict(list)
-    for number, label in enumerate(labels):
-        members[label].append(number)
-    return list(members.values())
 
 
 class _Shelf:

@@ -314,11 +314,11 @@ def _hyperplanes(network: RationalNetwork) -> list[Row]:
                     "expected at most two: others make no arrangement of hyperplanes. "
                     "Count with theory.linear_regions."
                 )
-            rows = compose(network, number, inputs)
+            rows = compose(layer, inputs)
             found = [minus(unit[1], unit[0]) for unit in rows if len(unit) == 2]
             inputs = ()
         elif not found:
-            inputs = tuple(unit[0] for unit in compose(network, number, inputs))
+            inputs = tuple(unit[0] for unit in compose(layer, inputs))
     return found
 
 

@@ -16,9 +16,19 @@ from typing import Generic, TypeVar
 
 from hardzero.theory.cone import Row
 from hardzero.theory.polyhedron import Polyhedron
-from hardzero.theory.rational import RationalNetwork
+from hardzero.theory.rational import RationalNetwork, Unit
 
-__all__ = ["Area", "Pattern", "Piece", "axes", "compose", "minus", "split"]
+__all__ = [
+    "Area",
+    "Pattern",
+    "Piece",
+    "axes",
+    "columns_of",
+    "compose",
+    "compose_row",
+    "minus",
+    "split",
+]
 
 Pattern = tuple[tuple[int, ...], ...]
 Area = TypeVar("Area", bound=Polyhedron)
@@ -73,7 +83,7 @@ def split(network: RationalNetwork, cone: Area) -> Iterator[Piece[Area]]:
     Piece
         Cells that have the dimension of the domain; together they cover it.
     """
-    rows = compose(network, 0, axes(network.n_inputs))
+    rows = compose(network.layers[0], axes(network.n_inputs))
     waiting = [_Node(cone, (), 0, rows, (), 1.0)]
     while waiting:
         node = waiting.pop()
@@ -100,7 +110,7 @@ def split(network: RationalNetwork, cone: Area) -> Iterator[Piece[Area]]:
             if layer == len(network.layers):
                 yield Piece(area, pattern, outputs, node.share)
             else:
-                rows = compose(network, layer, outputs)
+                rows = compose(network.layers[layer], outputs)
                 waiting.append(_Node(area, pattern, layer, rows, (), node.share))
 
 
@@ -122,17 +132,13 @@ def axes(n_inputs: int) -> tuple[Row, ...]:
     )
 
 
-def compose(
-    network: RationalNetwork, layer: int, inputs: Sequence[Row]
-) -> tuple[tuple[Row, ...], ...]:
+def compose(layer: Sequence[Unit], inputs: Sequence[Row]) -> tuple[Unit, ...]:
     """Return the pieces of a layer's units as functions of the network's input.
 
     Parameters
     ----------
-    network : RationalNetwork
-        The network.
-    layer : int
-        Number of the layer, from 0 on.
+    layer : sequence of tuple of tuple of int
+        The units by their pieces.
     inputs : sequence of tuple of int
         For each output of the layer below its row on a cell.
 
@@ -141,16 +147,45 @@ def compose(
     tuple of tuple of tuple of int
         For each unit and each of its pieces the row on that cell.
     """
-    zero = (0,) * (network.n_inputs + 1)
-    one = (0,) * network.n_inputs + (1,)
-    columns = list(zip(*inputs, one, strict=True))
+    columns = columns_of(inputs)
+    return tuple(tuple(compose_row(piece, columns) for piece in unit) for unit in layer)
 
-    def composed(piece: Row) -> Row:
-        if not any(piece):  # one of the two of each rectifier
-            return zero
-        return tuple([sum(map(mul, piece, column)) for column in columns])
 
-    return tuple(tuple(map(composed, unit)) for unit in network.layers[layer])
+def columns_of(maps: Sequence[Row]) -> list[tuple[int, ...]]:
+    """Return affine maps, and the constant 1, by what each input contributes.
+
+    Parameters
+    ----------
+    maps : sequence of tuple of int
+        Affine functions of the network's input, one at least.
+
+    Returns
+    -------
+    list of tuple of int
+        For `compose_row`.
+    """
+    one = (*[0] * (len(maps[0]) - 1), 1)
+    return list(zip(*maps, one, strict=True))
+
+
+def compose_row(row: Row, columns: Sequence[tuple[int, ...]]) -> Row:
+    """Return an affine function of affine functions.
+
+    Parameters
+    ----------
+    row : tuple of int
+        Coefficients of the functions, then the constant.
+    columns : sequence of tuple of int
+        What `columns_of` makes of the functions.
+
+    Returns
+    -------
+    tuple of int
+        Coefficients of the network's input, then the constant.
+    """
+    if not any(row):  # one of the two pieces of each rectifier
+        return (0,) * len(columns)
+    return tuple([sum(map(mul, row, column)) for column in columns])
 
 
 def _choices(cone: Area, pieces: Sequence[Row]) -> list[tuple[int, Area]]:

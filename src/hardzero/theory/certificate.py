@@ -8,7 +8,6 @@ else: it takes weights and domain as they are, and works the claim out again.
 
 import gzip
 import json
-import math
 import os
 import sys
 import zlib
@@ -26,7 +25,7 @@ from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.proof import Node, prove
-from hardzero.theory.rational import RationalNetwork
+from hardzero.theory.rational import RationalNetwork, as_whole
 
 __all__ = [
     "Certificate",
@@ -99,20 +98,20 @@ class Certificate:
         str
             One line.
         """
-        expected_networks = 2 if self.claim in ("equal", "different") else 1
-        if len(self.networks) != expected_networks:
+        networks = self.networks
+        n_expected = 2 if self.claim in ("equal", "different") else 1
+        if len(networks) != n_expected:
             raise DataError(
-                f"it is about {len(self.networks)} networks, expected "
-                f"{expected_networks}."
+                f"it is about {len(networks)} networks, expected {n_expected}."
             )
-        if self.claim in ("equal", "different"):
-            f, g = self.networks
+        if n_expected == 2:
+            f, g = networks
             expected = _ratios(_differences(f.n_outputs))
             if f.n_outputs != g.n_outputs or self.content["functionals"] != expected:
                 raise DataError("its functionals are not the differences of outputs.")
             if self.content["value"] != [0, 1]:
                 raise DataError("its value is not 0.")
-        names = [" -> ".join(map(str, network.sizes)) for network in self.networks]
+        names = [" -> ".join(map(str, network.sizes)) for network in networks]
         n_rows = len(self.content["domain"])
         where = f"where {n_rows} inequalities hold" if n_rows else "everywhere"
         *numerators, t = self.content["point"]
@@ -320,7 +319,7 @@ def certify_different(
         With that point.
     """
     functionals = _differences(f.n_outputs)
-    return _certificate("different", [f, g], domain, _whole(witness), functionals)
+    return _certificate("different", [f, g], domain, _at(witness), functionals)
 
 
 def certify_maximum(
@@ -351,7 +350,7 @@ def certify_maximum(
         With that point, and a proof that no value on any cell is larger.
     """
     return _certificate(
-        "maximum", [network], domain, _whole(argument), functionals, value=value
+        "maximum", [network], domain, _at(argument), functionals, value=value
     )
 
 
@@ -442,7 +441,7 @@ def _long_numbers() -> Iterator[None]:
         sys.set_int_max_str_digits(before)
 
 
-def _whole(x: Sequence[Fraction]) -> list[int]:
+def _at(x: Sequence[Fraction]) -> list[int]:
     """Return a point as (x t, t) in whole numbers."""
-    t = math.lcm(*(value.denominator for value in x))
-    return [*(int(value * t) for value in x), t]
+    numerators, t = as_whole(x)
+    return [*numerators, t]

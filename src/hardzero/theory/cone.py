@@ -18,9 +18,10 @@ Prodon 1996, "Double description method revisited", sections 2 and 3.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import mul
 
-__all__ = ["Cone", "Row", "dot", "primitive"]
+__all__ = ["Cone", "Row", "coordinates", "dot", "negative", "primitive"]
 
 Row = tuple[int, ...]
 
@@ -93,6 +94,21 @@ class Cone:
     def is_bounded(self) -> bool:
         """Whether the polyhedron lies in some box."""
         return not self.lines and all(ray[-1] > 0 for ray in self.rays)
+
+    @property
+    def vertices(self) -> list[tuple[Fraction, ...]]:
+        """The vertices of the polyhedron; with lines there are none."""
+        if self.lines:
+            return []
+        return [coordinates(ray) for ray in self.rays if ray[-1]]
+
+    @property
+    def directions(self) -> list[Row]:
+        """Extreme directions x of the polyhedron; lines go both ways."""
+        found = [ray[:-1] for ray in self.rays if ray[-1] == 0]
+        for line in self.lines:
+            found += [line[:-1], negative(line[:-1])]
+        return found
 
     def point(self) -> Row:
         """Return a point in the relative interior: the sum of all rays, t > 0.
@@ -208,7 +224,7 @@ class Cone:
         for line in self.lines:
             value = dot(row, line)
             if value:
-                return (line if value < 0 else tuple(-a for a in line)), False
+                return (line if value < 0 else negative(line)), False
         best: Row | None = None
         best_value = 0
         for ray in self.rays:
@@ -226,13 +242,12 @@ class Cone:
     ) -> "tuple[Cone, Cone]":
         lines, rays = self._slide_along(row, number, value)
         line = self.lines[number]
-        upward = line if value > 0 else tuple(-a for a in line)
+        upward = line if value > 0 else negative(line)
         row = primitive(row)
         new_bit = 1 << len(self.facets)
         faces = (*(face | new_bit for face in self.faces), new_bit - 1)
-        downward = tuple(-a for a in upward)
-        facets = (*self.facets, tuple(-a for a in row)), (*self.facets, row)
-        below = Cone(self.equations, facets[0], lines, (*rays, downward), faces)
+        facets = (*self.facets, negative(row)), (*self.facets, row)
+        below = Cone(self.equations, facets[0], lines, (*rays, negative(upward)), faces)
         above = Cone(self.equations, facets[1], lines, (*rays, upward), faces)
         return below, above
 
@@ -344,6 +359,38 @@ def dot(a: Sequence[int], b: Sequence[int]) -> int:
         Sum of products.
     """
     return sum(map(mul, a, b))
+
+
+def negative(row: Row) -> Row:
+    """Return a row times -1.
+
+    Parameters
+    ----------
+    row : tuple of int
+        Any row.
+
+    Returns
+    -------
+    tuple of int
+        The opposite one.
+    """
+    return tuple(-a for a in row)
+
+
+def coordinates(row: Row) -> tuple[Fraction, ...]:
+    """Return the point that a row with t > 0 stands for.
+
+    Parameters
+    ----------
+    row : tuple of int
+        Coordinates (x t, t).
+
+    Returns
+    -------
+    tuple of Fraction
+        Coordinates of x.
+    """
+    return tuple(Fraction(a, row[-1]) for a in row[:-1])
 
 
 def primitive(row: Sequence[int]) -> Row:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cone import Cone, Row, primitive
-from hardzero.theory.rational import to_fraction
+from hardzero.theory.rational import as_whole, to_fraction
 
 __all__ = ["Domain", "read_domain"]
 
@@ -198,8 +198,7 @@ def _is_matrix(given: Any) -> bool:
 
 
 def _whole(row: Sequence[Fraction]) -> Row:
-    denominator = math.lcm(*(value.denominator for value in row))
-    return primitive([int(value * denominator) for value in row])
+    return primitive(as_whole(row)[0])
 
 
 def _short(value: Any) -> str:

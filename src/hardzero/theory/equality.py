@@ -16,7 +16,7 @@ from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.canonical import canonical_form, first_difference
 from hardzero.theory.cells import Piece, minus, split
 from hardzero.theory.certificate import Certificate, certify_different, certify_equal
-from hardzero.theory.cone import Cone, Row, dot
+from hardzero.theory.cone import Cone, Row, coordinates, dot, negative
 from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import Halfspaces, polyhedron_of
@@ -265,7 +265,7 @@ def _where_not_zero(cone: Polyhedron, row: Row) -> Row | None:
 def _decisions(rows: Sequence[Row]) -> list[list[tuple[Row, bool]]]:
     """Return for each class its conditions: a row, and whether it may be 0."""
     if len(rows) == 1:
-        return [[(tuple(-a for a in rows[0]), False)], [(rows[0], True)]]
+        return [[(negative(rows[0]), False)], [(rows[0], True)]]
     return [
         [(minus(row, other), i < j) for j, other in enumerate(rows) if i != j]
         for i, row in enumerate(rows)
@@ -296,5 +296,5 @@ def _where(
 
 def _differ(asked: _Asked, place: Row, n_cells: int) -> Equality:
     f, g = asked[1]
-    x = tuple(Fraction(a, place[-1]) for a in place[:-1])
+    x = coordinates(place)
     return Equality(False, x, (f(x), g(x)), "cells", n_cells, *asked)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cells import axes, compose, minus, split
 from hardzero.theory.certificate import Certificate, certify_maximum
-from hardzero.theory.cone import Row, dot
+from hardzero.theory.cone import Row, coordinates, dot, negative
 from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
@@ -344,17 +344,16 @@ def _maximise(
             )
         for c in whole:
             row = tuple(dot(c, column) for column in zip(*cell.outputs, strict=True))
-            place, is_bounded = cell.cone.minimum(tuple(-a for a in row))
+            place, is_bounded = cell.cone.minimum(negative(row))
             if not is_bounded:
-                start = cell.cone.point()
-                at = _coordinates(start)
+                at = coordinates(cell.cone.point())
                 return Extremum(math.inf, at, place[:-1], n_cells, *asked)
             value = dot(row, place)
             if best is None or value * best[-1] > best_value * place[-1]:
                 best, best_value = place, value
     assert best is not None
     highest = Fraction(best_value, best[-1] * denominator) * network.scales[-1]
-    return Extremum(highest, _coordinates(best), None, n_cells, *asked)
+    return Extremum(highest, coordinates(best), None, n_cells, *asked)
 
 
 def _interval_ranges(network: RationalNetwork, domain: Domain) -> list[list[UnitRange]]:
@@ -405,7 +404,7 @@ def _exact_ranges(
                     f"{number + 1} of {len(network.layers)}. Raise budget, give a "
                     'smaller domain, or use method="interval".'
                 )
-            for k, unit in enumerate(compose(network, number, inputs)):
+            for k, unit in enumerate(compose(layer, inputs)):
                 low, high = _extremes(cone, unit[-1])
                 bounds[k] = min(bounds[k][0], low), max(bounds[k][1], high)
                 losers[k] |= {
@@ -464,7 +463,3 @@ def _times(value: Fraction | float, factor: Fraction) -> Fraction | float:
     if isinstance(value, Fraction):
         return value * factor
     return value if factor > 0 else -value
-
-
-def _coordinates(row: Row) -> tuple[Fraction, ...]:
-    return tuple(Fraction(a, row[-1]) for a in row[:-1])

@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from hardzero.errors import ParameterError
-from hardzero.theory.cone import Cone, Row, dot, primitive
+from hardzero.theory.cone import Cone, Row, dot, negative, primitive
 from hardzero.theory.domain import Domain
 from hardzero.theory.lp import (
     FloatOptimum,
@@ -242,7 +242,7 @@ class Halfspaces:
         if not below:
             return None, self
         row = primitive(row)
-        return self._part(_negative(row), below), self._part(row, above)
+        return self._part(negative(row), below), self._part(row, above)
 
     def face(self, row: Row) -> Self | None:
         """Return the part where a row is 0.
@@ -262,7 +262,7 @@ class Halfspaces:
         if not below and not above:
             return self
         row = primitive(row)
-        rows = (*self._rows, row, _negative(row))
+        rows = (*self._rows, row, negative(row))
         if below and above:
             low, high = below[0].exact, above[0].exact
             a, b = dot(row, high), -dot(row, low)
@@ -353,7 +353,7 @@ class Halfspaces:
         if not below:
             below = self._search(row, approximate)
         if not above:
-            above = self._search(_negative(row), -approximate)
+            above = self._search(negative(row), -approximate)
         return below, above
 
     def _search(self, row: Row, approximate: np.ndarray) -> "list[_Point]":
@@ -813,10 +813,6 @@ def _variable(row: Row) -> int | None:
 
 def _axis(n: int, j: int, sign: int) -> Row:
     return tuple(sign * (i == j) for i in range(n + 1))
-
-
-def _negative(row: Row) -> Row:
-    return tuple(-a for a in row)
 
 
 def _both_signs(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,10 +30,10 @@ import numpy.typing as npt
 
 from hardzero.errors import ParameterError
 from hardzero.theory.cells import Pattern
+from hardzero.theory.cone import Row
 from hardzero.theory.convert import as_network, stack_of
 from hardzero.theory.rational import (
     RationalNetwork,
-    Row,
     Unit,
     rational_layers,
     to_fraction,

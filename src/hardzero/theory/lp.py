@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hardzero.theory.cone import Row, primitive
+from hardzero.theory.cone import Row, negative, primitive
 
 __all__ = [
     "FloatOptimum",
@@ -87,7 +87,7 @@ def minimise(row: Row, rows: Sequence[Row], equations: Sequence[Row] = ()) -> Op
     n = len(row) - 1
     if n * len(rows) <= _SMALL:
         return minimise_exactly(row, rows, equations)
-    approximate = [as_floats(r) for r in (*rows, *equations, *_negatives(equations))]
+    approximate = [as_floats(r) for r in (*rows, *equations, *map(negative, equations))]
     solver = FloatSolver(np.full(n, -np.inf), np.full(n, np.inf))
     found = solver.minimise(as_floats(row), approximate)
     if found.kind == "infeasible":
@@ -335,10 +335,6 @@ def _least_violation(rows: Sequence[np.ndarray], n: int) -> FloatOptimum:
     return FloatOptimum(
         "optimum", found.value, found.x[:-1], found.marginals, found.bounds[:-1]
     )
-
-
-def _negatives(rows: Iterable[Row]) -> list[Row]:
-    return [tuple(-a for a in row) for row in rows]
 
 
 class _Dictionary:

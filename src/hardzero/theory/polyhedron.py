@@ -1,10 +1,11 @@
 """What the exact algorithms ask of a polyhedron, whichever form it has."""
 
+from fractions import Fraction
 from typing import Protocol, Self
 
-from hardzero.theory.cone import Row
+from hardzero.theory.cone import Row, negative
 
-__all__ = ["Polyhedron"]
+__all__ = ["Polyhedron", "as_polytope"]
 
 
 class Polyhedron(Protocol):
@@ -83,3 +84,29 @@ class Polyhedron(Protocol):
             Coefficients of the hyperplane.
         """
         ...
+
+
+def as_polytope(
+    polyhedron: Polyhedron,
+) -> tuple[list[list[Fraction]], list[Fraction]]:
+    """Return a polyhedron as a user gives one.
+
+    Parameters
+    ----------
+    polyhedron : Polyhedron
+        Any polyhedron.
+
+    Returns
+    -------
+    A : list of list of Fraction
+        One row for each facet, and two for each equation.
+    b : list of Fraction
+        It is {x : A x <= b}.
+    """
+    rows = [row for row in polyhedron.facets if any(row[:-1])]
+    for row in polyhedron.equations:
+        rows += [row, negative(row)]
+    return (
+        [[Fraction(-a) for a in row[:-1]] for row in rows],
+        [Fraction(row[-1]) for row in rows],
+    )

@@ -22,16 +22,15 @@ from fractions import Fraction
 from functools import reduce
 from operator import and_
 
-from hardzero.theory.cells import minus
-from hardzero.theory.cone import Cone, Row, dot, primitive
+from hardzero.theory.cells import axes, columns_of, compose, compose_row, minus
+from hardzero.theory.cone import Cone, Row, dot, negative, primitive
 from hardzero.theory.domain import Domain
 from hardzero.theory.halfspaces import Halfspaces, polyhedron_of
-from hardzero.theory.rational import RationalNetwork, Unit
+from hardzero.theory.rational import RationalNetwork, Unit, as_whole
 
 __all__ = ["Node", "prove"]
 
 Node = int | list[int]
-Step = tuple[slice, Unit]  # which of the rows so far a unit sees, and its pieces
 
 
 def prove(
@@ -62,64 +61,90 @@ def prove(
         one, then an entry for each bound that is not 0 all over the cell.
     """
     n = domain.n_dimensions
-    steps = _steps(networks, n)
-    inputs = [tuple(int(i == j) for j in range(n + 1)) for i in range(n)]
-    one = (*[0] * n, 1)
-    cell = _Cell(_with_proofs(domain), [one, *domain.rows])
-    waiting = [(cell, inputs, 0, 1)]
+    layers = _layers(networks, n)
+    wholes = [as_whole(bound) for bound in bounds]
+    start = _Cell.of(domain)
+    waiting = [_Node(start, 0, axes(n), _composed(layers, 0, axes(n)), (), 0, 1)]
     while waiting:
-        cell, maps, best, rival = waiting.pop()
-        while len(maps) < n + len(steps):
-            seen, pieces = steps[len(maps) - n]
-            if rival == len(pieces):
-                maps = [*maps, _composed(pieces[best], maps[seen])]
-                best, rival = 0, 1
+        node = waiting.pop()
+        cell, depth, maps, rows = node.cell, node.depth, node.maps, node.rows
+        chosen, best, rival = node.chosen, node.best, node.rival
+        while depth < len(layers):
+            if len(chosen) == len(rows):
+                depth, maps, chosen = depth + 1, (*maps, *chosen), ()
+                rows = _composed(layers, depth, maps)
                 continue
-            h = _composed(minus(pieces[rival], pieces[best]), maps[seen])
+            pieces = rows[len(chosen)]
+            if rival == len(pieces):
+                chosen, best, rival = (*chosen, pieces[best]), 0, 1
+                continue
+            h = minus(pieces[rival], pieces[best])
             below, above = cell.area.cut(h)
             if below is None or above is None:
-                yield cell.sign(h)
-                best = rival if below is None else best
+                yield cell.sign(h, above is not None)
+                best = best if above is None else rival
             else:
                 yield 0
                 row = primitive(h)
+                upper = cell.part(above, row)
                 waiting.append(
-                    (_Cell(above, [*cell.rows, row]), maps, rival, rival + 1)
+                    _Node(upper, depth, maps, rows, chosen, rival, rival + 1)
                 )
-                cell = _Cell(below, [*cell.rows, tuple(-a for a in row)])
+                cell = cell.part(below, negative(row))
             rival += 1
         if with_points:
             yield list(cell.area.point())
-        for bound in bounds:
-            common = math.lcm(*(a.denominator for a in bound))
-            whole = tuple(int(a * common) for a in bound)
-            h = _composed(whole, maps)
+        columns = columns_of(maps)
+        for whole, common in wholes:
+            h = compose_row(tuple(whole), columns)
             if any(h):
-                m, *terms = cell.sign(h, is_positive=True)
+                m, *terms = cell.sign(h, True)
                 yield [m * common, *terms]
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A polyhedron and the rows that it was made with."""
+    """A polyhedron, and the numbers of the rows that it was made with."""
 
     area: Cone | Halfspaces
-    rows: list[Row]
+    numbers: dict[Row, int]
+    n_rows: int
 
-    def sign(self, h: Row, *, is_positive: bool | None = None) -> list[int]:
-        """Return the multipliers that show on which side of h = 0 the cell lies."""
-        if is_positive is None:
-            is_positive = self.area.signs(h)[1]
-        sign = 1 if is_positive else -1
-        row = tuple(sign * a for a in h)
+    @classmethod
+    def of(cls, domain: Domain) -> "_Cell":
+        rows = [(*[0] * domain.n_dimensions, 1), *domain.rows]
+        numbers = {row: i for i, row in reversed(list(enumerate(rows)))}
+        return cls(_with_proofs(domain), numbers, len(rows))
+
+    def part(self, area: Cone | Halfspaces, row: Row) -> "_Cell":
+        """Return the part where one more row is >= 0."""
+        numbers = {row: self.n_rows, **self.numbers}
+        return _Cell(area, numbers, self.n_rows + 1)
+
+    def sign(self, h: Row, is_positive: bool) -> list[int]:
+        """Return the multipliers that show that h, or else -h, is >= 0 here."""
+        row = h if is_positive else negative(h)
         if isinstance(self.area, Cone):
             m, of_facets = _peeled(self.area, row)
-            places = {row: i for i, row in reversed(list(enumerate(self.rows)))}
-            terms = {places[facet]: y for facet, y in of_facets.items()}
+            terms = {self.numbers[facet]: y for facet, y in of_facets.items()}
         else:
             m, of_rows = self.area.proof(row)
             terms = {i + 1: y for i, y in of_rows.items()}
-        return [sign * m, *(a for i, y in sorted(terms.items()) if y for a in (i, y))]
+        flat = [a for i, y in sorted(terms.items()) if y for a in (i, y)]
+        return [m if is_positive else -m, *flat]
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A cell that is still to be divided."""
+
+    cell: _Cell
+    depth: int
+    maps: tuple[Row, ...]  # of the inputs and of all units in the layers before
+    rows: tuple[Unit, ...]  # pieces of the units of this layer, on this cell
+    chosen: tuple[Row, ...]  # the largest pieces of the units decided so far
+    best: int  # the largest of those pieces of the next unit that were compared
+    rival: int  # the piece that it is to be compared with
 
 
 def _with_proofs(domain: Domain) -> Cone | Halfspaces:
@@ -138,10 +163,10 @@ def _peeled(cone: Cone, row: Row) -> tuple[int, dict[Row, int]]:
         common = reduce(and_, zeros, everywhere)
         facet = cone.facets[(common & -common).bit_length() - 1]
         heights = [dot(facet, ray) for ray in cone.rays]
-        p, q = min(
-            ((v, a) for v, a in zip(values, heights, strict=True) if a),
-            key=lambda pair: Fraction(*pair),
-        )
+        p, q = 0, 0  # the least value / height
+        for value, height in zip(values, heights, strict=True):
+            if height and (not q or value * q < p * height):
+                p, q = value, height
         factor = math.gcd(p, q)
         p, q = p // factor, q // factor
         values = [q * v - p * a for v, a in zip(values, heights, strict=True)]
@@ -154,20 +179,26 @@ def _peeled(cone: Cone, row: Row) -> tuple[int, dict[Row, int]]:
     return m, terms
 
 
-def _steps(networks: Sequence[RationalNetwork], n_inputs: int) -> list[Step]:
-    """Return the units of all networks, and where each finds its inputs."""
-    steps: list[Step] = []
+def _layers(
+    networks: Sequence[RationalNetwork], n_inputs: int
+) -> list[tuple[slice, tuple[Unit, ...]]]:
+    """Return the layers of all networks, and which of the maps each sees."""
+    layers = []
+    n_maps = n_inputs
     for network in networks:
         seen = slice(0, n_inputs)
         for layer in network.layers:
-            start = n_inputs + len(steps)
-            steps += [(seen, unit) for unit in layer]
-            seen = slice(start, start + len(layer))
-    return steps
+            layers.append((seen, layer))
+            seen = slice(n_maps, n_maps + len(layer))
+            n_maps += len(layer)
+    return layers
 
 
-def _composed(row: Row, maps: Sequence[Row]) -> Row:
-    """Return an affine function of affine functions."""
-    columns = list(zip(*maps, strict=True))
-    *slopes, constant = [dot(row, column) for column in columns]
-    return (*slopes, constant + row[-1])
+def _composed(
+    layers: Sequence[tuple[slice, tuple[Unit, ...]]], depth: int, maps: Sequence[Row]
+) -> tuple[Unit, ...]:
+    """Return the pieces of a layer on a cell; none after the last one."""
+    if depth == len(layers):
+        return ()
+    seen, layer = layers[depth]
+    return compose(layer, maps[seen])

@@ -24,12 +24,13 @@ import numpy as np
 
 from hardzero.activations import Activation, get
 from hardzero.errors import ParameterError
+from hardzero.theory.cone import Row
 
 __all__ = [
     "Builder",
     "MaxLayer",
     "RationalNetwork",
-    "Row",
+    "as_whole",
     "difference",
     "from_rational_layers",
     "max_pool",
@@ -39,7 +40,6 @@ __all__ = [
     "to_fraction",
 ]
 
-Row = tuple[int, ...]  # coefficients of the inputs, then of t
 Unit = tuple[Row, ...]  # its value is the maximum of these affine pieces
 Units = list[list[list[list[Fraction]]]]  # of all layers, with true coefficients
 
@@ -165,8 +165,7 @@ class RationalNetwork:
                 f"x has {len(point)} entries, expected {self.n_inputs}, one for each "
                 "input of the network."
             )
-        t = math.lcm(*(value.denominator for value in point))
-        return [int(value * t) for value in point], t
+        return as_whole(point)
 
     def __repr__(self) -> str:
         """Return the sizes, without the weights."""
@@ -385,6 +384,25 @@ def check_alike(f: RationalNetwork, g: RationalNetwork) -> None:
                 f"the first network has {of_f} {what}, the second {of_g}. Compare "
                 f"networks with equally many {what}."
             )
+
+
+def as_whole(values: Sequence[Fraction]) -> tuple[list[int], int]:
+    """Return numbers times their least common denominator, and that.
+
+    Parameters
+    ----------
+    values : sequence of Fraction
+        Numbers.
+
+    Returns
+    -------
+    whole : list of int
+        The numbers times `denominator`.
+    denominator : int
+        Positive.
+    """
+    denominator = math.lcm(*(value.denominator for value in values))
+    return [int(value * denominator) for value in values], denominator
 
 
 def to_fraction(value: Any, what: str) -> Fraction:

@@ -10,11 +10,12 @@ from typing import Any, Generic
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cells import Area, Pattern, Piece, split
 from hardzero.theory.certificate import Certificate, certify_regions
-from hardzero.theory.cone import Cone, Row
+from hardzero.theory.cone import Cone, Row, coordinates, negative
 from hardzero.theory.convert import as_network
+from hardzero.theory.disjoint import DisjointSets
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
-from hardzero.theory.polyhedron import Polyhedron
+from hardzero.theory.polyhedron import Polyhedron, as_polytope
 from hardzero.theory.rational import RationalNetwork
 from hardzero.theory.visits import check_budget, visit
 
@@ -198,14 +199,7 @@ class Cell(Generic[Area]):
 
         A cell of a domain within a hyperplane has rows for that hyperplane, too.
         """
-        cone = self.piece.cone
-        rows = [row for row in cone.facets if any(row[:-1])]
-        for row in cone.equations:
-            rows += [row, tuple(-a for a in row)]
-        return (
-            [[Fraction(-a) for a in row[:-1]] for row in rows],
-            [Fraction(row[-1]) for row in rows],
-        )
+        return as_polytope(self.piece.cone)
 
     @property
     def weights(self) -> list[list[Fraction]]:
@@ -228,30 +222,24 @@ class Cell(Generic[Area]):
     @property
     def point(self) -> tuple[Fraction, ...]:
         """A point inside."""
-        return _coordinates(self.piece.cone.point())
+        return coordinates(self.piece.cone.point())
 
     @property
     def vertices(self) -> list[tuple[Fraction, ...]]:
         """The vertices, in no particular order; a cell with lines has none."""
-        cone = self._generators
-        return [] if cone.lines else [_coordinates(ray) for ray in cone.rays if ray[-1]]
+        return self._generators.vertices
 
     @property
     def directions(self) -> list[tuple[int, ...]]:
         """Extreme directions in which it is unbounded; lines go both ways."""
-        cone = self._generators
-        found = [ray[:-1] for ray in cone.rays if ray[-1] == 0]
-        for line in cone.lines:
-            found += [line[:-1], tuple(-a for a in line[:-1])]
-        return found
+        return self._generators.directions
 
     @cached_property
     def _generators(self) -> Cone:
         cone = self.piece.cone
         if isinstance(cone, Cone):
             return cone
-        opposite = [tuple(-a for a in row) for row in cone.equations]
-        rows = (*cone.facets, *cone.equations, *opposite)
+        rows = (*cone.facets, *cone.equations, *map(negative, cone.equations))
         return Domain(self.network.n_inputs, rows).cone()
 
     @property
@@ -264,10 +252,6 @@ class Cell(Generic[Area]):
         pattern = " ".join("".join(map(str, layer)) for layer in self.pattern)
         point = ", ".join(map(str, self.point))
         return f"Cell({pattern or 'no kinks'}, around ({point}))"
-
-
-def _coordinates(row: Row) -> tuple[Fraction, ...]:
-    return tuple(Fraction(a, row[-1]) for a in row[:-1])
 
 
 def _reduced(row: Row, equations: Sequence[Row]) -> tuple[Fraction, ...]:
@@ -285,26 +269,21 @@ def _reduced(row: Row, equations: Sequence[Row]) -> tuple[Fraction, ...]:
 
 def _count_components(cells: Sequence[Polyhedron]) -> int:
     """Count the facet-connected unions of cells."""
-    leaders = list(range(len(cells)))
-
-    def leader(i: int) -> int:
-        while leaders[i] != i:
-            leaders[i] = leaders[leaders[i]]
-            i = leaders[i]
-        return i
-
+    groups = DisjointSets(len(cells))
     # Cells that share a facet lie on the two sides of its hyperplane.
     sides: dict[Row, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for number, cell in enumerate(cells):
         for row in cell.rows:
-            opposite = tuple(-a for a in row)
+            opposite = negative(row)
             sides[max(row, opposite)][row < opposite].append(number)
     for row, (above, below) in sides.items():
         for i in above:
             for j in below:
-                if leader(i) != leader(j) and _share_facet(cells[i], cells[j], row):
-                    leaders[leader(i)] = leader(j)
-    return sum(leader(i) == i for i in range(len(cells)))
+                if not groups.are_joined(i, j) and _share_facet(
+                    cells[i], cells[j], row
+                ):
+                    groups.join(i, j)
+    return len(groups.members())
 
 
 def _share_facet(one: Polyhedron, other: Polyhedron, row: Row) -> bool:

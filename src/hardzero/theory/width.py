@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.canonical import CanonicalForm, canonical_form
-from hardzero.theory.cone import Row, dot, primitive
+from hardzero.theory.cone import Row, dot, negative, primitive
 from hardzero.theory.convert import as_network
 from hardzero.theory.rational import RationalNetwork, from_rational_layers
 from hardzero.theory.scales import normalise
@@ -174,7 +174,7 @@ def _built(
     units: dict[Row, Fraction] = defaultdict(Fraction)
     for k, (row, (weight,)) in enumerate(form.terms):
         if k in turned:  # R(h) = R(-h) + h
-            units[_negative(row)] += weight
+            units[negative(row)] += weight
             linear = tuple(v + weight * a for v, a in zip(linear, row, strict=False))
             constant += weight * row[-1]
         else:
@@ -187,17 +187,13 @@ def _built(
             row, _ = form.terms[doubled]
         weight = next(v / a for v, a in zip(linear, row, strict=False) if a)
         units[row] += weight
-        units[_negative(row)] -= weight
+        units[negative(row)] -= weight
         constant -= weight * row[-1]
     if not units:
         return from_rational_layers([[[[*linear, constant]]]])
     zero = [Fraction(0)] * (form.n_inputs + 1)
     hidden = [[zero, [Fraction(a) for a in row]] for row in units]
     return from_rational_layers([hidden, [[[*units.values(), constant]]]])
-
-
-def _negative(row: Row) -> Row:
-    return tuple(-a for a in row)
 
 
 def _subset(steps: Sequence[Row], v: Row, budget: int) -> set[int] | None:
