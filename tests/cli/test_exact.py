@@ -84,7 +84,13 @@ def test_equality_is_an_exit_code_and_a_point(run, absolute, identity):
     assert (code, out) == (0, "They are equal, proved on 1 cells.\n")
     code, out, _ = run("equal", absolute, identity)
     assert code == 1
-    assert out.startswith("They differ.\nat      (-0.5)\nfirst   1/2 (0.5)\n")
+    assert out.splitlines() == [
+        "They differ.",
+        "at              (-0.5)",
+        "first           1/2 (0.5)",
+        "second          -1/2 (-0.5)",
+        "first - second  1",
+    ]
     code, out, _ = run("equal", absolute, identity, "--json")
     found = json.loads(out)
     assert code == 1
@@ -106,7 +112,7 @@ def test_maxima_with_their_places(run, absolute, classifier, tmp_path):
     assert out.startswith("maximum  1/2 (0.5)\nat       (-1)\n")
     code, _, err = run("maximum", classifier, "--box", -1, 1)
     assert code == 2
-    assert "2 outputs, and c is None" in err
+    assert "2 outputs. Say which sum of them with -c" in err
     domain = tmp_path / "domain.json"
     domain.write_text('{"A": [[2], [-1]], "b": [0.1, 0]}')
     assert run("maximum", absolute, "--domain", domain)[1].startswith(
@@ -204,3 +210,37 @@ def test_a_plane_through_more_inputs(run, tmp_path):
     code, _, err = run("regions", path, "--plane", plane)
     assert code == 1
     assert "says no plane" in err
+
+
+def test_rounded_weights_are_not_called_equal(run, tmp_path):
+    """Exact weights go to .json; rounded ones are told, and by how much they differ."""
+    model, exact = tmp_path / "thirds.json", tmp_path / "smaller.json"
+    model.write_text(
+        '{"layers": [{"W": [[1, 1]], "b": [0, -9]}, {"W": [["1/3"], [1]], "b": [0]}]}'
+    )
+    rounded, proof = tmp_path / "smaller.hz", tmp_path / "proof.json"
+    code, out, err = run("minimise", model, "--box", 0, 1, "-o", rounded)
+    assert code == 2
+    assert "proved equal" in out
+    assert "smaller.hz was not written" in err
+    assert "--rounding, and an OUT that ends in .json" in err
+    assert not rounded.exists()
+    given = ("minimise", model, "--box", 0, 1, "--certificate", proof, "-o")
+    out = run(*given, rounded, "--rounding")[1]
+    assert "weights rounded, so not equal: outputs differ by at most" in out
+    assert out.endswith("the certificate is about the exact weights\n")
+    assert "1/54043195528445952" in out
+    assert run("equal", model, rounded, "--box", 0, 1)[0] == 1
+    assert "rounded" not in run(*given, exact)[1]
+    assert run("verify", proof, model, exact)[0] == 0
+    code, _, err = run("verify", proof, model)
+    assert code == 2
+    assert "is valid and about 2 networks, but 1 were given" in err
+
+
+def test_exact_networks_are_described(run, absolute):
+    """``hardzero info`` knows .json files, too."""
+    code, out, _ = run("info", absolute)
+    assert code == 0
+    assert "network with exact weights" in out
+    assert "1, 2, 1" in out

@@ -48,7 +48,7 @@ def leading(network, x, level=0):
     values = network(x)
     if len(values) == 1:
         value = values[0] - level
-        return (1, -1) if value == 0 else (1,) if value > 0 else (-1,)
+        return (1, 0) if value == 0 else (1,) if value > 0 else (0,)
     return tuple(k for k, value in enumerate(values) if value == max(values))
 
 
@@ -314,9 +314,9 @@ def test_a_level_that_is_touched_is_no_change():
     boundary = decision_boundary(absolutes([-1], 0))
     (piece,) = boundary.pieces
     assert piece.vertices == [(0,)]
-    assert (piece.sides, piece.changes) == (((-1,), (-1,)), False)
+    assert (piece.sides, piece.changes) == (((0,), (0,)), False)
     assert boundary.hyperplanes == ()
-    assert repr(piece) == "BoundaryPiece(1 x0 + 0 = 0, touched between -1 and -1)"
+    assert repr(piece) == "BoundaryPiece(1 x0 + 0 = 0, touched between 0 and 0)"
 
 
 def test_a_touched_line_is_whole():
@@ -333,7 +333,7 @@ def test_a_tie_at_a_point_is_thin():
     boundary = decision_boundary(absolutes([-1, -1], 0))
     (thin,) = boundary.thin_parts
     assert (boundary.pieces, boundary.flat_parts) == ((), ())
-    assert (thin.vertices, thin.classes, thin.is_bounded) == ([(0, 0)], (1, -1), True)
+    assert (thin.vertices, thin.classes, thin.is_bounded) == ([(0, 0)], (1, 0), True)
 
 
 def test_a_thin_part_is_what_pieces_leave():
@@ -360,7 +360,7 @@ def test_an_output_that_is_zero_on_a_quadrant(sign, changes):
     network = rational_network([([[1, 0], [0, 1]], [0, 0]), ([[sign], [sign]], [0])])
     boundary = decision_boundary(network)
     (flat,) = boundary.flat_parts
-    assert (flat.pattern, flat.classes) == (((0, 0),), (1, -1))
+    assert (flat.pattern, flat.classes) == (((0, 0),), (1, 0))
     assert sorted(flat.directions) == [(-1, 0), (0, -1)]
     assert flat.polytope == ([[1, 0], [0, 1]], [0, 0])
     assert [piece.changes for piece in boundary.pieces] == [changes] * 2
@@ -437,7 +437,7 @@ def test_leaky_rectifiers_and_a_level():
     boundary = decision_boundary(network, level="-1")
     (piece,) = boundary.pieces
     assert (piece.vertices, piece.pattern) == ([(-4,)], ((0,),))
-    assert (piece.sides, piece.is_bounded) == (((-1,), (1,)), True)
+    assert (piece.sides, piece.is_bounded) == (((0,), (1,)), True)
 
 
 def test_maxout_units_make_a_polygon():

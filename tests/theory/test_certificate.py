@@ -384,3 +384,20 @@ def test_numbers_of_other_types_are_refused(certificates):
     ):
         with pytest.raises(DataError, match="proves nothing"):
             theory.verify(theory.Certificate({**content, **change}))
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        (None, "everywhere"),
+        ((-1, "1/2"), "on [-1, 1/2]^2"),
+        ((0, None), "on [0, infinity)^2"),
+        (([0, 0], [1, 2]), "where 4 inequalities hold"),
+        (([[1, 1]], [1]), "where 1 inequalities hold"),
+    ],
+)
+def test_claims_name_their_domain(domain, words):
+    """A box of equal sides is written as one."""
+    f = theory.rational_network([([[1, 0], [0, 1]], [0, 0]), ([[1], [1]], [0])])
+    claim = theory.verify(theory.linear_regions(f, domain).certificate())
+    assert claim.endswith(words)

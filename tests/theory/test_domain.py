@@ -145,7 +145,7 @@ def test_empty_domains_are_refused_whatever_their_form():
         else:
             n_empty += 1
             with pytest.raises(
-                ParameterError, match="empty: no x satisfies all of its 5"
+                ParameterError, match="empty: no x satisfies all of its"
             ):
                 domain.cone()
     assert n_empty > 10
@@ -187,3 +187,38 @@ def test_bad_domains(given, message):
     """Errors say what was given and what is expected"""
     with pytest.raises(ParameterError, match=message):
         read_domain(given, 2)
+
+
+@pytest.mark.parametrize(
+    "intervals", [[(-1, 1)] * 2, ((0, 1), (0, 2)), [(-3, 2), (1, 2)]]
+)
+def test_intervals_are_not_taken_for_a_box_without_a_word(intervals):
+    """A flat box that reads like two intervals is warned of, with the box they make"""
+    (a, b), (c, d) = intervals
+    with pytest.warns(UserWarning, match=rf"give \(\({a}, {c}\), \({b}, {d}\)\)"):
+        read_domain(intervals, 2)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_lists_of_intervals_are_refused_with_the_order_of_bounds(n):
+    """Of other lengths they are no pair"""
+    with pytest.raises(ParameterError, match="all lower bounds, then all upper ones"):
+        read_domain([(-1, 1)] * n, n)
+
+
+def test_arrays_of_any_shape_are_bounds():
+    """Images, arrays without axes, batches of one, and both bounds in one array"""
+    low, high = np.arange(6.0).reshape(2, 3), np.full((2, 3), 7)
+    expected = read_domain((low.ravel(), high.ravel()), 6)
+    assert read_domain((low, high), 6) == expected
+    assert read_domain((low[np.newaxis], high[np.newaxis]), 6) == expected
+    assert read_domain(np.stack([low.ravel(), high.ravel()]), 6) == expected
+    assert read_domain((np.array(-1), np.array(1)), 3) == read_domain((-1, 1), 3)
+    # One row and one limit stay a half-plane.
+    assert len(read_domain((np.ones((1, 6)), np.ones(1)), 6).rows) == 1
+
+
+def test_no_rows_leave_everything():
+    """A polytope without inequalities, or with some that always hold, is all of R^d"""
+    assert read_domain(([[0, 0], [0, 0]], [0, 3]), 2) == read_domain(None, 2)
+    assert read_domain(([], []), 2) == read_domain(None, 2)

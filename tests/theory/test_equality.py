@@ -191,4 +191,15 @@ def test_what_cannot_be_compared():
         [([[1, 1]], [0, -1]), ([[1], [1]], [0], "rectifier"), ([[1]], [0])]
     )
     with pytest.raises(BudgetError, match="more than 1 cells"):
-        theory.equal(bend, bend, (-1, 2), budget=1)
+        theory.same_decision(bend, bend, (-1, 2), budget=1)
+
+
+def test_copies_are_told_without_cells():
+    """The same normal form is enough, whatever the number of inputs and the domain."""
+    rng = np.random.default_rng(0)
+    layers = random_layers(rng, (30, 20, 20, 1))
+    copy = permuted_and_rescaled(layers, rng)
+    found = theory.equal(
+        theory.rational_network(layers), theory.rational_network(copy), (-1, 1)
+    )
+    assert (bool(found), found.method, found.n_cells) == (True, "normal form", 0)

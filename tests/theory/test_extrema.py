@@ -175,9 +175,9 @@ def test_arguments_that_cannot_be_read():
     network = theory.rational_network([([[1, 2]], [0, 0]), ([[1, 0], [1, 1]], [0, 0])])
     with pytest.raises(ParameterError, match="2 outputs, and c is None"):
         theory.maximum(network, (0, 1))
-    with pytest.raises(ParameterError, match="c has 3 coefficients, expected 2"):
+    with pytest.raises(ParameterError, match="c has 3 entries, expected 2"):
         theory.maximum(network, (0, 1), [1, 2, 3])
-    with pytest.raises(ParameterError, match=r"c\[1\] is nan"):
+    with pytest.raises(ParameterError, match="entry 1 of c is nan"):
         theory.maximum(network, (0, 1), [1, math.nan])
     with pytest.raises(ParameterError, match='expected "interval" or "exact"'):
         theory.preactivation_ranges(network, (0, 1), method="guess")
@@ -207,3 +207,32 @@ def test_a_budget_is_a_number_of_cells(budget):
     ):
         with pytest.raises(ParameterError, match=r"budget is .*, expected a whole"):
             ask()
+
+
+def test_a_difference_is_certified_about_both_networks():
+    """The proof names f and g, not a network made from them."""
+    f = theory.rational_network([([[1, -1]], [0, 0]), ([[1], [1]], [0])])
+    g = theory.rational_network([([[1]], ["1/3"])])
+    found = theory.supremum_difference(f, g, (-1, 1))
+    certificate = found.certificate()
+    assert found.value == Fraction(5, 3)
+    assert certificate.is_about(f, g)
+    assert theory.verify(certificate) == (
+        "5/3 is the largest difference between outputs of 1 -> 2 -> 1 and 1 -> 1 on "
+        "[-1, 1], at (-1)"
+    )
+
+
+def test_numbers_beyond_floats_are_no_trouble():
+    """Intervals without end and error messages do not go through floats."""
+    huge = theory.rational_network(
+        [([[10**400, -1]], [0, 10**400], "identity"), ([[1], [1]], [0])]
+    )
+    ((one, _), (total,)) = theory.preactivation_ranges(huge, (0, None))
+    assert (one.lower, one.upper) == (0, math.inf)
+    assert (total.lower, total.upper) == (-math.inf, math.inf)
+    bends = theory.rational_network(
+        [([[1, 1]], [0, -1]), ([[10**400], [10**400]], [10**400])]
+    )
+    with pytest.raises(BudgetError, match="largest value so far is inf"):
+        theory.maximum(bends, (-1, 2), budget=1)

@@ -1,6 +1,7 @@
 """Files of networks with rational weights."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
@@ -45,9 +46,23 @@ def test_a_file_by_hand_is_read_as_it_is_written(tmp_path):
         (b"\xff\xfe", "is not JSON in UTF-8"),
         ("[1, 2]", "has no list of layers"),
         ('{"layers": 3}', "has no list of layers"),
+        ('{"layers": [], "layers": []}', "an object has a key twice"),
+        ('{"layers": [{"W": [[1e99999999]], "b": [0]}]}', "exponent .* is too large"),
         ('{"layers": []}', "layers is empty"),
         ('{"layers": [3]}', "layer 1 is no object"),
         ('{"layers": [{"W": [[1]]}]}', "layer 1 has W, expected W and b"),
+        (
+            '{"layers": [{"W": [[1]], "b": [0], "activaton": "identity"}]}',
+            "layer 1 has W, b, activaton, expected W and b, and activation",
+        ),
+        (
+            '{"layers": [{"W": [[1]], "b": [0]}], "scale": 2}',
+            "has layers, scale, expected layers",
+        ),
+        (
+            '{"layers": [], "format": "hardzero certificate 1"}',
+            "has format, layers, ex",
+        ),
         ('{"layers": [{"W": [[1]], "b": [1, 2]}]}', r"expected W of shape"),
         ('{"layers": [{"W": [["x"]], "b": [1]}]}', r"W\[0\]\[0\] of layer 1 is 'x'"),
         ('{"layers": [{"W": [[NaN]], "b": [1]}]}', "is nan, expected a finite number"),
@@ -64,8 +79,11 @@ def test_a_file_by_hand_is_read_as_it_is_written(tmp_path):
             '{"layers": [{"W": [[1]], "b": [0], "activation": "tanh"}]}',
             "tanh, which is not piecewise linear",
         ),
-        (json.dumps({"layers": [{"W": [["9" * 5000]], "b": [0]}]}), "finite number"),
-        ('{"layers": [{"W": [[' + "9" * 5000 + ']], "b": [0]}]}', "5000 digits"),
+        (
+            json.dumps({"layers": [{"W": [["9" * 10**6 + "9"]], "b": [0]}]}),
+            "finite num",
+        ),
+        ('{"layers": [{"W": [[' + "9" * 10**6 + '9]], "b": [0]}]}', "is not JSON"),
     ],
 )
 def test_malformed_files_say_what_is_wrong(content, message, tmp_path):
@@ -75,3 +93,17 @@ def test_malformed_files_say_what_is_wrong(content, message, tmp_path):
     with pytest.raises(DataError, match=message) as caught:
         theory.load_network(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """The message says what to give."""
+    with pytest.raises(DataError, match=r"Cannot read .*none\.json: No such file"):
+        theory.load_network(tmp_path / "none.json")
+
+
+def test_numbers_longer_than_python_prints_are_kept(tmp_path):
+    """Weights of ten thousand digits are written and read."""
+    path = tmp_path / "long.json"
+    network = theory.rational_network([([[Fraction(1, 7**12_000)]], [10**10_000])])
+    theory.save_network(network, path)
+    assert theory.load_network(path) == network

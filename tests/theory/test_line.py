@@ -361,7 +361,7 @@ def test_repr_shows_counts():
             "points 1 and 2 are equal.*Leave one of them out",
         ),
         ([[0, 0], [1, float("nan")]], "entry 1 of point 1 is nan"),
-        ([1, 2], "points is list without points in it"),
+        ([1, 2], "point 0 is 1, expected a sequence of 2 numbers"),
         (3, "points is int without points in it"),
     ],
 )
@@ -405,3 +405,14 @@ def test_max_pooling_along_a_line():
     path = along(rational_network(layers), [[0], [1]])
     assert path.breakpoints == (Fraction(1, 4), Fraction(3, 4))
     assert [piece.pattern for piece in path] == [((1,),), ((2,),), ((0,),)]
+
+
+def test_numbers_too_large_for_floats_are_told():
+    """Weights, points, and what they give; in rationals there is no such limit."""
+    weights = rational_network([([[10**400]], [0])])
+    with pytest.raises(ParameterError, match=r"too large for float64.*exact=True"):
+        along(weights, [[0], [1]], exact=False)
+    steep = rational_network([([[1e200]], [0]), ([[1e200]], [0])])
+    with pytest.raises(ParameterError, match="too large for float64"):
+        along(steep, [[-1], [1e10]], exact=False)
+    assert along(steep, [[-1], [1e10]]).breakpoints

@@ -273,3 +273,13 @@ def test_more_inputs_than_two_need_a_plane():
     network = rational_network([([[1]] * 3, [0])])
     with pytest.raises(ParameterError, match=r"3 inputs, and a picture two\. Give"):
         draw(network, domain=BOX)
+
+
+def test_numbers_too_large_for_a_picture_are_told():
+    """The domain or the function, with its size."""
+    network = rational_network([([[1], [1]], [0])])
+    with pytest.raises(ParameterError, match="corners of the domain are as large as"):
+        draw(network, domain=(-(10**200), 1))
+    steep = rational_network([([[10**400], [1]], [0])])
+    with pytest.raises(ParameterError, match="outputs are as large as inf"):
+        draw(steep, domain=(-1, 1))

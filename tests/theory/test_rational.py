@@ -192,9 +192,17 @@ def test_max_pooling():
         ([([[1]], [0], "tanh")], "layer 1 has the activation tanh, which is not piece"),
         ([([[1]], [0], "relu")], "Did you mean 'rectifier'"),
         ([MaxLayer([])], "layer 1 has no units"),
+        ([MaxLayer(3)], "units of layer 1 are 3, expected for each unit a list"),
+        ([MaxLayer([[(1, 2)]])], "expected for each unit a list of pieces"),
+        ([MaxLayer([[([1], 2, 3)]])], "expected for each unit a list of pieces"),
+        ([MaxLayer([[([], 1)]])], r"unit 0 of layer 1 has pieces with \[0\] weights"),
+        (
+            [MaxLayer([[([1], 0)], [([1, 2], 0)]])],
+            r"unit 1 of layer 1 has pieces with \[2\] weights",
+        ),
         ([MaxLayer([[]])], "unit 0 of layer 1 has pieces with"),
         ([MaxLayer([[([1], 0), ([1, 2], 0)]])], r"pieces with \[1, 2\] weights"),
-        ([MaxLayer([[([math.nan], 0)]])], "a weight of unit 0 of layer 1 is nan"),
+        ([MaxLayer([[([math.nan], 0)]])], "a number of unit 0 of layer 1 is nan"),
         ([([[1, 1]], [0, 0]), MaxLayer([[([1], 0)]])], "layer 2 has 1 inputs"),
     ],
 )
@@ -210,12 +218,37 @@ def test_bad_layers(layers, message):
         ([[0], []], r"group 1 is \[\], expected numbers of inputs from 0 to 2"),
         ([[0, 3]], r"group 0 is \[0, 3\]"),
         ([[-1]], r"group 0 is \[-1\]"),
+        ([[0.5]], r"groups is \[\[0.5\]\], expected a whole number"),
+        (3, "groups is 3"),
     ],
 )
 def test_bad_groups(groups, message):
     """A group must name inputs that are there"""
     with pytest.raises(ParameterError, match=message):
         max_pool(3, groups)
+
+
+@pytest.mark.parametrize("number", ["1e999999999", "-1E-100001", "1e+0_999_999"])
+def test_exponents_that_would_fill_the_memory_are_refused(number):
+    """They are refused at once, smaller ones are read"""
+    with pytest.raises(ParameterError, match="expected a finite number"):
+        rational_network([([[number]], [0])])
+    assert rational_network([([["1e0100000"]], [0])])([1]) == (10**100_000,)
+
+
+def test_arrays_and_tensors_of_any_shape_are_points():
+    """An image is a vector in C order, an entry may be an array with one number"""
+    network = rational_network([([[1], [2], [3], [4]], [0])])
+    image = np.array([[1.0, 0.5], [0.25, 0]])
+    assert network(image) == network(image.ravel()) == (Fraction(11, 4),)
+    assert network([np.array(1), np.float32(0.5), np.array([0.25]), 0]) == (2.75,)
+    torch = pytest.importorskip("torch")
+    assert network(torch.tensor(image, requires_grad=True)) == (2.75,)
+    assert network(list(torch.tensor(image).half().ravel())) == (2.75,)
+    with pytest.raises(ParameterError, match="x has 2 entries, expected 4"):
+        network(image[0])
+    with pytest.raises(ParameterError, match="x is 3, expected a sequence of 4"):
+        network(3)
 
 
 def test_bad_inputs():

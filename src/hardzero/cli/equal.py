@@ -7,6 +7,7 @@ from hardzero.cli.exact import (
     add_certificate,
     add_domain,
     add_network,
+    how_proved,
     read_domain,
     read_network,
     show,
@@ -76,14 +77,19 @@ def run(arguments: argparse.Namespace) -> int:
         return 0 if found else 1
     what = "decide the same" if arguments.decision else "are equal"
     if found:
-        how = f"on {found.n_cells:,} cells" if found.n_cells else "by canonical forms"
-        report(f"They {what}, proved {how}.\n")
+        report(f"They {what}, proved {how_proved(found)}.\n")
         return 0
     assert found.witness is not None
     assert found.values is not None
     what = "decide differently" if arguments.decision else "differ"
     report(f"They {what}.\n")
-    report(f"at      {show_point(found.witness)}\n")
-    for name, values in zip(("first", "second"), found.values, strict=True):
-        report(f"{name:6}  {', '.join(map(show, values))}\n")
+    first, second = found.values
+    rows = {
+        "first": first,
+        "second": second,
+        "first - second": [a - b for a, b in zip(first, second, strict=True)],
+    }
+    report(f"{'at':14}  {show_point(found.witness)}\n")
+    for name, values in rows.items():
+        report(f"{name:14}  {', '.join(map(show, values))}\n")
     return 1

@@ -1,7 +1,6 @@
 """What the commands about exact answers share: networks, domains, numbers."""
 
 import argparse
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +9,7 @@ from hardzero.cli.options import output_path, positive
 from hardzero.errors import DataError
 
 if TYPE_CHECKING:
-    from hardzero.theory import RationalNetwork
+    from hardzero.theory import Equality, RationalNetwork
 
 _MOST_DIGITS: Final = 40
 
@@ -134,6 +133,8 @@ def read_domain(arguments: argparse.Namespace) -> Any:
         return tuple(arguments.box)
     if arguments.domain is None:
         return None
+    from hardzero.theory.files import read_json
+
     path = arguments.domain
     content = read_json(path)
     for names in (("lower", "upper"), ("A", "b")):
@@ -145,28 +146,20 @@ def read_domain(arguments: argparse.Namespace) -> Any:
     )
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON in which 0.1 is a tenth.
+def how_proved(found: "Equality") -> str:
+    """Say what a verdict rests on.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    found : Equality
+        The verdict.
 
     Returns
     -------
-    object
-        What it holds.
-
-    Raises
-    ------
-    DataError
-        If the file is not JSON.
+    str
+        Such as "on 12 cells" or "by canonical forms".
     """
-    try:
-        return json.loads(path.read_text("utf-8"), parse_float=Fraction)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON in UTF-8: {error}.") from None
+    return f"on {found.n_cells:,} cells" if found.n_cells else f"by {found.method}s"
 
 
 def show(value: Fraction | float) -> str:
@@ -220,8 +213,10 @@ def _decimal(value: Fraction) -> str:
 
 
 def _number(text: str) -> Fraction:
+    from hardzero.theory.rational import text_to_fraction
+
     try:
-        return Fraction(text)
+        return text_to_fraction(text)
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no number such as -1, 0.5 or 1/3"

@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         metavar="MODEL",
-        help="what hardzero fit wrote (default: show versions, instruction set, "
-        "threads and folders)",
+        help="what hardzero fit wrote, or a .json file with exact weights (default: "
+        "show versions, instruction set, threads and folders)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -71,7 +71,7 @@ def describe_model(path: Path) -> dict[str, Any]:
     Parameters
     ----------
     path : Path
-        What `hardzero.save` wrote.
+        What `hardzero.save` wrote, or a JSON file with exact weights.
 
     Returns
     -------
@@ -80,6 +80,8 @@ def describe_model(path: Path) -> dict[str, Any]:
     """
     from hardzero.serving.files import read_model_file
 
+    if path.suffix.lower() == ".json":
+        return _describe_rational(path)
     found = read_model_file(path)
     model, stack = found.model, found.model.stack
     return {
@@ -118,6 +120,18 @@ def describe_installation() -> dict[str, str]:
         **{name: _version(name) for name in (*_NEEDED, *_OPTIONAL)},
         "HARDZERO_DATA": os.environ.get("HARDZERO_DATA") or "not set",
         "cache": str(cache_folder()),
+    }
+
+
+def _describe_rational(path: Path) -> dict[str, Any]:
+    from hardzero.theory import load_network
+
+    network = load_network(path)
+    return {
+        "kind": "network with exact weights",
+        "layer sizes": list(network.sizes),
+        "pieces of a unit": [max(map(len, layer)) for layer in network.layers],
+        "file": str(path),
     }
 
 

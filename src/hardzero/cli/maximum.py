@@ -14,6 +14,7 @@ from hardzero.cli.exact import (
 )
 from hardzero.cli.options import refuse_to_overwrite
 from hardzero.cli.output import report
+from hardzero.errors import ParameterError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     from hardzero import theory
 
     refuse_to_overwrite(arguments.certificate, arguments.model)
+    network = read_network(arguments.model)
+    if arguments.coefficients is None and network.n_outputs != 1:
+        raise ParameterError(
+            f"the network has {network.n_outputs} outputs. Say which sum of them with "
+            "-c and one coefficient for each: -c 1 0 0 is the first one of three."
+        )
     find = theory.minimum if arguments.minimum else theory.maximum
     found = find(
-        read_network(arguments.model),
+        network,
         read_domain(arguments),
         arguments.coefficients,
         budget=arguments.budget,

@@ -1,18 +1,28 @@
 """Take away what a network does not need, and prove that nothing changed."""
 
 import argparse
+import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hardzero.cli.exact import (
     add_certificate,
     add_domain,
     add_network,
+    how_proved,
     read_domain,
     read_network,
+    show,
 )
 from hardzero.cli.options import output_path, refuse_same_path, refuse_to_overwrite
 from hardzero.cli.output import report
+from hardzero.errors import BudgetError, ParameterError
+
+if TYPE_CHECKING:
+    from hardzero.stack import RectifierStack
+    from hardzero.theory import Minimised
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -71,36 +81,66 @@ def run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         verbose=True,
     )
-    if arguments.output is not None:
-        _write(found.network, arguments)
     if arguments.certificate is not None:
-        found.proof.certificate().save(arguments.certificate)
+        found.certificate().save(arguments.certificate)
     report(f"before  {' -> '.join(map(str, found.before))}\n")
     report(f"after   {' -> '.join(map(str, found.after))}\n")
     counts = Counter((rewrite.layer, rewrite.rule) for rewrite in found.rewrites)
     for (layer, rule), number in sorted(counts.items()):
-        report(f"layer {layer + 1}  {number} {rule}\n")
-    n_cells = found.proof.n_cells
-    how = f"on {n_cells:,} cells" if n_cells else "by canonical forms"
-    report(f"proved equal {how}\n")
+        report(f"layer {layer}  {number} {rule}\n")
+    report(f"proved equal {how_proved(found.proof)}\n")
+    if arguments.output is not None:
+        _write(found, arguments)
     return 0
 
 
-def _write(network: "object", arguments: argparse.Namespace) -> None:
-    from dataclasses import replace
-
+def _write(found: "Minimised", arguments: argparse.Namespace) -> None:
     from hardzero import theory
     from hardzero.serving import StackModel, load, save
 
     output: Path = arguments.output
-    assert isinstance(network, theory.RationalNetwork)
     if output.suffix.lower() == ".json":
-        theory.save_network(network, output)
+        theory.save_network(found.network, output)
         return
-    stack = theory.as_stack(network, rounding=arguments.rounding)
+    try:
+        stack = theory.as_stack(found.network, rounding=arguments.rounding)
+    except ParameterError as error:
+        raise ParameterError(
+            f"{output} was not written: {error} Here that is --rounding, and an OUT "
+            "that ends in .json."
+        ) from None
     if arguments.model.suffix.lower() == ".json":
         save(StackModel(stack), output)
-        return
-    model = load(arguments.model)
-    stack = replace(stack, output_link=model.stack.output_link)
-    save(replace(model, stack=stack), output)
+    else:
+        model = load(arguments.model)
+        stack = replace(stack, output_link=model.stack.output_link)
+        save(replace(model, stack=stack), output)
+    if arguments.rounding:
+        report(f"{output}: {_say_rounding(found, stack, arguments)}\n")
+
+
+def _say_rounding(
+    found: "Minimised", stack: "RectifierStack", arguments: argparse.Namespace
+) -> str:
+    """Say by how much rounded weights change the function."""
+    from hardzero import theory
+
+    rounded = theory.as_network(stack)
+    if rounded == found.network:
+        return "no weight had to be rounded"
+    try:
+        gap = theory.supremum_difference(
+            found.network,
+            rounded,
+            found.proof.domain,
+            budget=arguments.budget,
+            verbose=True,
+        ).value
+    except BudgetError:
+        return "weights rounded, so not equal; the difference takes a larger --budget"
+    size = "more and more, far away" if gap == math.inf else f"by at most {show(gap)}"
+    what = "; the certificate is about the exact weights"
+    return (
+        f"weights rounded, so not equal: outputs differ {size}"
+        f"{what if arguments.certificate else ''}"
+    )

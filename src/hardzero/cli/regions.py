@@ -11,7 +11,6 @@ from hardzero.cli.exact import (
     add_domain,
     add_network,
     read_domain,
-    read_json,
     read_network,
 )
 from hardzero.cli.options import output_path, refuse_same_path, refuse_to_overwrite
@@ -114,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read_plane(path: Path) -> tuple[Any, Any, Any]:
+    from hardzero.theory.files import read_json
+
     content = read_json(path)
     if not isinstance(content, dict) or content.keys() != {"origin", "u", "v"}:
         raise DataError(

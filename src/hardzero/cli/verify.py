@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hardzero.cli.exact import read_network
 from hardzero.cli.output import report
-from hardzero.errors import DataError
+from hardzero.errors import DataError, ParameterError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
     certificate = theory.load_certificate(arguments.certificate)
     claim = theory.verify(certificate)
     models = [read_network(path) for path in arguments.models]
+    n_networks = len(certificate.networks)
+    if models and len(models) != n_networks:
+        raise ParameterError(
+            f"{arguments.certificate} is valid and about {n_networks} networks, but "
+            f"{len(models)} were given to compare with. Give as many, in that order: "
+            f"{claim}."
+        )
     if models and not certificate.is_about(*models):
         raise DataError(
             f"{arguments.certificate} is valid, but about other networks than "

@@ -50,7 +50,7 @@ def decision_boundary(
     ----------
     model : object
         Any model that `hardzero.theory.as_network` reads. With one output it decides
-        for class 1 where the output is at least `level`, and for class -1 elsewhere;
+        for class 1 where the output is at least `level`, and for class 0 elsewhere;
         with several, for the first of the largest outputs.
     domain : None, (lower, upper) or (A, b)
         All of R^d, a box, or the polytope A x <= b.
@@ -103,7 +103,8 @@ class _Part:
     cone : Cone
         The cone over it.
     classes : tuple of int
-        The classes that tie and lead there: numbers of outputs, from 0 on, or 1 and -1.
+        The classes that tie and lead there: numbers of outputs, from 0 on; of a single
+        output 1 and 0.
     """
 
     cone: Cone = field(repr=False)
@@ -383,7 +384,7 @@ class Boundary:
         p, q = ratio.numerator, ratio.denominator
         *weights, bias = outputs[0]
         above = (*(q * w for w in weights), q * bias - p)
-        return (1, -1), (above, (0,) * len(above))
+        return (1, 0), (above, (0,) * len(above))
 
     def _canonical(self, row: Row) -> Row:
         """Return the row for its hyperplane in the domain, with a positive lead."""

@@ -25,6 +25,7 @@ from hardzero.theory.cells import axes, compose, minus
 from hardzero.theory.cone import Row, primitive
 from hardzero.theory.convert import as_network
 from hardzero.theory.rational import RationalNetwork, Unit
+from hardzero.theory.visits import check_budget
 
 __all__ = ["RegionBounds", "count_arrangement", "region_bounds"]
 
@@ -176,11 +177,7 @@ def count_arrangement(model: Any, *, budget: int = 1_000_000) -> int:
     >>> theory.count_arrangement(net)
     6
     """
-    if not isinstance(budget, int) or budget < 1:
-        raise ParameterError(
-            f"budget is {budget!r}, expected a whole number of arrangements, at "
-            "least 1."
-        )
+    check_budget(budget, "arrangements")
     return _Counter(budget).count(_distinct(_hyperplanes(as_network(model))))
 
 

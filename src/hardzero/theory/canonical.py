@@ -29,6 +29,7 @@ from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cone import Row, dot, primitive
 from hardzero.theory.convert import as_network
 from hardzero.theory.rational import RationalNetwork, check_alike
+from hardzero.theory.visits import check_budget
 
 __all__ = ["CanonicalForm", "Hyperplane", "canonical_form", "first_difference"]
 
@@ -75,6 +76,7 @@ def canonical_form(model: Any, *, budget: int = 1_000_000) -> "CanonicalForm":
     """
     if isinstance(model, CanonicalForm):
         return model
+    check_budget(budget, "kinks")
     network = as_network(model)
     n = network.n_inputs + 1
     units: list[_Sum] | None = None

@@ -9,20 +9,19 @@ else: it takes weights and domain as they are, and works the claim out again.
 import gzip
 import json
 import os
-import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from hardzero.atomic import replacing
 from hardzero.errors import DataError
 from hardzero.theory import checker
 from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain
+from hardzero.theory.files import long_numbers
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.proof import Node, prove
 from hardzero.theory.rational import RationalNetwork, as_whole
@@ -33,11 +32,10 @@ __all__ = [
     "certify_equal",
     "certify_maximum",
     "certify_regions",
+    "differences",
     "load_certificate",
     "verify",
 ]
-
-_MOST_DIGITS: Final = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,21 +97,21 @@ class Certificate:
             One line.
         """
         networks = self.networks
-        n_expected = 2 if self.claim in ("equal", "different") else 1
-        if len(networks) != n_expected:
+        claims_two = self.claim in ("equal", "different")
+        if len(networks) not in ({2} if claims_two else {1, 2}):
             raise DataError(
-                f"it is about {len(networks)} networks, expected {n_expected}."
+                f"it is about {len(networks)} networks, which is not their number for "
+                f'the claim "{self.claim}".'
             )
-        if n_expected == 2:
+        if len(networks) == 2:
             f, g = networks
-            expected = _ratios(_differences(f.n_outputs))
+            expected = _ratios(differences(f.n_outputs))
             if f.n_outputs != g.n_outputs or self.content["functionals"] != expected:
                 raise DataError("its functionals are not the differences of outputs.")
-            if self.content["value"] != [0, 1]:
+            if claims_two and self.content["value"] != [0, 1]:
                 raise DataError("its value is not 0.")
         names = [" -> ".join(map(str, network.sizes)) for network in networks]
-        n_rows = len(self.content["domain"])
-        where = f"where {n_rows} inequalities hold" if n_rows else "everywhere"
+        where = _say_domain(self.content["domain"], networks[0].n_inputs)
         *numerators, t = self.content["point"]
         point = ", ".join(_short(Fraction(a, t)) for a in numerators[:8])
         point += ", ..." if len(numerators) > 8 else ""
@@ -125,6 +123,11 @@ class Certificate:
         if self.claim == "different":
             return f"{names[0]} and {names[1]} differ at ({point})"
         value = Fraction(*self.content["value"])
+        if len(networks) == 2:
+            return (
+                f"{_short(value)} is the largest difference between outputs of "
+                f"{names[0]} and {names[1]} {where}, at ({point})"
+            )
         forms = " or of ".join(
             " ".join(_short(Fraction(*a)) for a in c)
             for c in self.content["functionals"]
@@ -142,7 +145,7 @@ class Certificate:
         str
             JSON without line breaks.
         """
-        with _long_numbers():
+        with long_numbers():
             return json.dumps(self.content, separators=(",", ":"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -194,7 +197,7 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate:
         data = Path(path).read_bytes()
         if Path(path).suffix == ".gz":
             data = gzip.decompress(data)
-        with _long_numbers():
+        with long_numbers():
             content = json.loads(data)
     except (
         ValueError,
@@ -235,7 +238,7 @@ def verify(certificate: "Certificate | str | os.PathLike[str]") -> str:
     if not isinstance(certificate, Certificate):
         certificate = load_certificate(certificate)
     try:
-        with _long_numbers():
+        with long_numbers():
             checker.prove(certificate.content)
         return certificate.describe()
     # Whatever is wrong with a file from elsewhere: nothing is proved.
@@ -292,7 +295,7 @@ def certify_equal(
         [f, g],
         domain,
         polyhedron_of(domain).point(),
-        _differences(f.n_outputs),
+        differences(f.n_outputs),
     )
 
 
@@ -318,12 +321,12 @@ def certify_different(
     Certificate
         With that point.
     """
-    functionals = _differences(f.n_outputs)
+    functionals = differences(f.n_outputs)
     return _certificate("different", [f, g], domain, _at(witness), functionals)
 
 
 def certify_maximum(
-    network: RationalNetwork,
+    networks: Sequence[RationalNetwork],
     domain: Domain,
     functionals: Sequence[Sequence[Fraction]],
     value: Fraction,
@@ -333,12 +336,12 @@ def certify_maximum(
 
     Parameters
     ----------
-    network : RationalNetwork
-        The network.
+    networks : sequence of RationalNetwork
+        One or more networks with the same inputs.
     domain : Domain
         Where.
     functionals : sequence of sequence of Fraction
-        For each its coefficients of the outputs.
+        For each its coefficients of the outputs of all networks.
     value : Fraction
         The maximum.
     argument : sequence of Fraction
@@ -350,12 +353,23 @@ def certify_maximum(
         With that point, and a proof that no value on any cell is larger.
     """
     return _certificate(
-        "maximum", [network], domain, _at(argument), functionals, value=value
+        "maximum", networks, domain, _at(argument), functionals, value=value
     )
 
 
-def _differences(n_outputs: int) -> list[list[Fraction]]:
-    """Return f_i - g_i and g_i - f_i as functionals of the outputs of f and of g."""
+def differences(n_outputs: int) -> list[list[Fraction]]:
+    """Return f_i - g_i and g_i - f_i as functionals of the outputs of f and of g.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Of each of them.
+
+    Returns
+    -------
+    list of list of Fraction
+        Coefficients; the largest of the functionals is ``max of abs(f_i - g_i)``.
+    """
     return [
         [
             Fraction(sign * ((j == i) - (j == n_outputs + i)))
@@ -394,7 +408,7 @@ def _certificate(
         "proof": list(proof),
     }
     # As it comes out of a file: lists in place of tuples.
-    with _long_numbers():
+    with long_numbers():
         return Certificate(json.loads(json.dumps(content)))
 
 
@@ -424,21 +438,29 @@ def _bounds(
     return bounds
 
 
+def _say_domain(rows: Sequence[Sequence[int]], n_inputs: int) -> str:
+    """Say where rows are >= 0, of a box between which bounds."""
+    if not rows:
+        return "everywhere"
+    sides: dict[tuple[int, bool], Fraction] = {}
+    for *weights, constant in rows:
+        places = [i for i, a in enumerate(weights) if a]
+        if len(places) == 1:
+            a = weights[places[0]]
+            sides[places[0], a > 0] = Fraction(-constant, a)
+    bounds = {(sides.get((i, True)), sides.get((i, False))) for i in range(n_inputs)}
+    if len(sides) < len(rows) or len(bounds) > 1:
+        return f"where {len(rows)} inequalities hold"
+    ((low, high),) = bounds
+    left = "(-infinity" if low is None else f"[{_short(low)}"
+    right = "infinity)" if high is None else f"{_short(high)}]"
+    return f"on {left}, {right}" + (f"^{n_inputs}" if n_inputs > 1 else "")
+
+
 def _short(value: Fraction) -> str:
     """Write a number exactly if that takes less than a line."""
     bits = value.numerator.bit_length() + value.denominator.bit_length()
     return str(value) if bits < 240 else f"a fraction of {bits} bits"
-
-
-@contextmanager
-def _long_numbers() -> Iterator[None]:
-    """Let whole numbers of up to a million digits become text, and back."""
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(_MOST_DIGITS)
-    try:
-        yield
-    finally:
-        sys.set_int_max_str_digits(before)
 
 
 def _at(x: Sequence[Fraction]) -> list[int]:

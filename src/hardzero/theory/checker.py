@@ -58,8 +58,7 @@ def prove(file: Any) -> str:
     if claim == "different":
         _need(bounds and least < 0 == value, "the networks agree at its point")
         return f"a functional of the outputs is positive at {file['point']}"
-    _need(claim == "equal" or claim in ("regions", "maximum"), "it claims nothing")
-    _need(least == (None if claim == "regions" else 0), "its value is another one")
+    _need(least == {"regions": None, "equal": 0, "maximum": 0}[claim], "another value")
     nodes, patterns = iter(file["proof"]), set()
     for pattern, maps in _cells(units, rows, nodes):
         patterns.add(pattern)
@@ -122,8 +121,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def _row(given: Any, length: int) -> Any:
-    is_row = type(given) is list and all(type(a) is int for a in given)
-    _need(is_row and len(given) == length, "a row has other entries than it should")
+    _need([type(a) for a in given] == [int] * length, "a row has other entries")
     return given
 
 
@@ -137,6 +135,8 @@ if __name__ == "__main__":
     try:
         read = gzip.open if sys.argv[1].endswith(".gz") else open
         with read(sys.argv[1], "rb") as stream:
-            sys.stdout.write(f"valid: {prove(json.load(stream))}\n")
+            file = json.load(stream)
+        about = (f"{k}: {str(file[k])[:200]}\n" for k in file if k != "proof")
+        sys.stdout.write(f"valid: {prove(file)}\n{''.join(about)}")
     except Exception as error:  # noqa: BLE001 (whatever it is, nothing is proved)
         sys.exit(f"INVALID: {type(error).__name__}: {error}")

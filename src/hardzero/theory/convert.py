@@ -1,5 +1,6 @@
 """Models of other kinds, read into whole numbers and written back in floats."""
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -89,10 +90,21 @@ def stack_of(model: Any) -> RectifierStack:
         from hardzero.serving.convert import from_sklearn
 
         return from_sklearn(model).stack
+    hint = ""
+    if isinstance(model, (str, os.PathLike)):
+        hint = " Read files with hardzero.load, or theory.load_network for .json."
+    elif "sklearn" in origins and hasattr(model, "steps"):
+        hint = (
+            " Scalers cannot be folded into weights without rounding. Fold them "
+            "yourself: give hardzero.StackModel.of(pipeline), which is then the "
+            "network that the answers are about, or give the last step alone."
+        )
+    elif "sklearn" in origins or hasattr(model, "fit"):
+        hint = " An estimator must be fitted: call fit first."
     raise ParameterError(
         f"the model is a {type(model).__name__}, expected a RectifierStack, a "
         "StackModel, a fitted estimator, a torch.nn.Sequential, a fitted MLPClassifier "
-        "or MLPRegressor, or what theory.rational_network returns."
+        f"or MLPRegressor, or what theory.rational_network returns.{hint}"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from hardzero.errors import BudgetError, ParameterError
+from hardzero.errors import BudgetError, ParameterError, warn_user
 from hardzero.theory.cone import Cone, Row, primitive
 from hardzero.theory.rational import as_whole, to_fraction
 
@@ -59,8 +59,8 @@ class Domain:
                 )
             if cone is None or cone.is_empty:
                 raise ParameterError(
-                    "the domain is empty: no x satisfies all of its "
-                    f"{len(self.rows)} inequalities. Give bounds that leave a point."
+                    "the domain is empty: no x satisfies all of its inequalities. Give "
+                    "bounds that leave a point."
                 )
         assert cone is not None
         return cone
@@ -92,9 +92,10 @@ def read_domain(domain: Any, n_dimensions: int) -> Domain:
     ----------
     domain : None, Domain, (lower, upper) or (A, b)
         None is R^d. Lower and upper are numbers, or sequences of length `n_dimensions`
-        with None or an infinity where there is no bound. A of shape (n_rows,
-        n_dimensions) and b of shape (n_rows,) stand for A x <= b. Entries are ints,
-        floats, Fractions or texts such as "1/3".
+        with None or an infinity where there is no bound; arrays and tensors may have
+        any shape with so many entries. A of shape (n_rows, n_dimensions) and b of shape
+        (n_rows,) stand for A x <= b. Entries are ints, floats, Fractions or texts such
+        as "1/3".
     n_dimensions : int
         Number of inputs of the network.
 
@@ -108,6 +109,12 @@ def read_domain(domain: Any, n_dimensions: int) -> Domain:
     ParameterError
         If it is none of these, shapes do not fit, or a lower bound is above its upper
         one.
+
+    Warns
+    -----
+    UserWarning
+        If a box in the plane, given by tuples, has no area, and would have one if they
+        were meant as two intervals.
     """
     if domain is None:
         return Domain(n_dimensions, ())
@@ -118,13 +125,20 @@ def read_domain(domain: Any, n_dimensions: int) -> Domain:
                 f"{n_dimensions}, one for each input of the network."
             )
         return domain
+    if hasattr(domain, "shape") and len(domain.shape) > 1:
+        domain = tuple(domain)
     if not isinstance(domain, (tuple, list)) or len(domain) != 2:
+        intervals = ""
+        if isinstance(domain, (tuple, list)) and _is_matrix(domain):
+            intervals = " A box is all lower bounds, then all upper ones: no intervals."
         raise ParameterError(
             f"the domain is {_short(domain)}, expected None for all inputs, a box "
-            "(lower, upper), or a polytope (A, b) for A x <= b."
+            f"(lower, upper), or a polytope (A, b) for A x <= b.{intervals}"
         )
-    first, second = domain
-    if _is_matrix(first):
+    first, second = (p.toarray() if hasattr(p, "toarray") else p for p in domain)
+    if _length(first) == _length(second) == 0:
+        return Domain(n_dimensions, ())  # no rows, so no restriction
+    if _is_matrix(first) and not _are_images(first, second, n_dimensions):
         return _polytope(first, second, n_dimensions)
     return _box(first, second, n_dimensions)
 
@@ -132,6 +146,8 @@ def read_domain(domain: Any, n_dimensions: int) -> Domain:
 def _box(lower: Any, upper: Any, n_dimensions: int) -> Domain:
     lows = _bounds("lower", lower, n_dimensions)
     highs = _bounds("upper", upper, n_dimensions)
+    if isinstance(lower, tuple) and isinstance(upper, tuple):
+        _warn_of_intervals(lows, highs)
     rows = []
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if low is not None and high is not None and low > high:
@@ -147,9 +163,26 @@ def _box(lower: Any, upper: Any, n_dimensions: int) -> Domain:
     return Domain(n_dimensions, tuple(rows))
 
 
+def _warn_of_intervals(
+    lows: Sequence[Fraction | None], highs: Sequence[Fraction | None]
+) -> None:
+    """Warn where (lower, upper) looks like [(low, high), (low, high)]."""
+    numbers = (*lows, *highs)
+    if len(lows) != 2 or None in numbers:
+        return
+    a, b, c, d = (value for value in numbers if value is not None)
+    if (a == c or b == d) and a < b and c < d:
+        warn_user(
+            f"the box has lower bounds ({a}, {b}) and upper bounds ({c}, {d}), so that "
+            "it has no area. If these are meant as an interval for each input, give "
+            f"(({a}, {c}), ({b}, {d}))."
+        )
+
+
 def _bounds(name: str, given: Any, n_dimensions: int) -> list[Fraction | None]:
-    is_one = given is None or isinstance(given, str) or not hasattr(given, "__len__")
-    values = [given] * n_dimensions if is_one else list(given)
+    if hasattr(given, "reshape") and hasattr(given, "tolist"):
+        given = given.reshape(-1).tolist() if given.ndim else given.item()
+    values = [given] * n_dimensions if _length(given) is None else list(given)
     if len(values) != n_dimensions:
         raise ParameterError(
             f"the box has {len(values)} {name} bounds, expected {n_dimensions}, one "
@@ -184,17 +217,25 @@ def _polytope(A: Any, b: Any, n_dimensions: int) -> Domain:
             )
         entries = [-to_fraction(a, f"an entry of row {number} of A") for a in row]
         rows.append(_whole([*entries, to_fraction(limit, f"b[{number}]")]))
+    rows = [row for row in rows if any(row[:-1]) or row[-1] < 0]  # not always true
     return Domain(n_dimensions, tuple(rows))
 
 
+def _are_images(lower: Any, upper: Any, n_dimensions: int) -> bool:
+    """Return whether two arrays of the same shape are bounds, not rows and limits."""
+    shapes = [tuple(getattr(array, "shape", ())) for array in (lower, upper)]
+    return shapes[0] == shapes[1] and math.prod(shapes[0]) == n_dimensions > 1
+
+
 def _is_matrix(given: Any) -> bool:
-    return (
-        hasattr(given, "__len__")
-        and not isinstance(given, str)
-        and len(given) > 0
-        and hasattr(given[0], "__len__")
-        and not isinstance(given[0], str)
-    )
+    return bool(_length(given)) and _length(given[0]) is not None
+
+
+def _length(given: Any) -> int | None:
+    """Return the number of entries of a sequence; None for what is none."""
+    if isinstance(given, (str, dict)) or getattr(given, "ndim", 1) == 0:
+        return None
+    return len(given) if hasattr(given, "__len__") else None
 
 
 def _whole(row: Sequence[Fraction]) -> Row:

@@ -3,7 +3,8 @@
 f = g on a domain if and only if the affine map of f - g is 0 on every cell of both
 networks together; where it is not, a point at which they differ is at hand. On all of
 R^d, networks with one hidden layer are compared by their canonical forms, which are
-equal if and only if the functions are, without visiting cells.
+equal if and only if the functions are, without visiting cells. Networks with the same
+normal form, such as copies with units in another order and scale, are equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from hardzero.theory.rational import (
     difference,
     side_by_side,
 )
+from hardzero.theory.scales import normalise
 from hardzero.theory.visits import check_budget, visit
 
 __all__ = ["Equality", "equal", "same_decision"]
@@ -48,7 +50,7 @@ class Equality:
         A point of the domain at which they do not.
     values : tuple or None
         The outputs of both networks at the witness.
-    method : {"canonical form", "cells"}
+    method : {"canonical form", "normal form", "cells"}
         What the verdict rests on.
     n_cells : int
         Number of cells that were looked at.
@@ -63,7 +65,7 @@ class Equality:
     equal: bool
     witness: tuple[Fraction, ...] | None
     values: tuple[tuple[Fraction, ...], tuple[Fraction, ...]] | None
-    method: Literal["canonical form", "cells"]
+    method: Literal["canonical form", "normal form", "cells"]
     n_cells: int
     question: Literal["function", "decision"] = field(repr=False)
     networks: tuple[RationalNetwork, RationalNetwork] = field(repr=False)
@@ -149,6 +151,8 @@ def equal(
         verdict = _by_canonical_forms(asked, budget)
         if verdict is not None:
             return verdict
+    if normalise(first) == normalise(second):
+        return Equality(True, None, None, "normal form", 0, *asked)
     n_cells = 0
     for n_cells, cell in _cells(difference(first, second), area, budget, verbose):
         for row in cell.outputs:

@@ -14,13 +14,19 @@ from typing import Any, Literal
 
 from hardzero.errors import BudgetError, ParameterError
 from hardzero.theory.cells import axes, compose, minus, split
-from hardzero.theory.certificate import Certificate, certify_maximum
+from hardzero.theory.certificate import Certificate, certify_maximum, differences
 from hardzero.theory.cone import Row, coordinates, dot, negative
 from hardzero.theory.convert import as_network
 from hardzero.theory.domain import Domain, read_domain
 from hardzero.theory.halfspaces import polyhedron_of
 from hardzero.theory.polyhedron import Polyhedron
-from hardzero.theory.rational import RationalNetwork, difference, to_fraction
+from hardzero.theory.rational import (
+    RationalNetwork,
+    check_alike,
+    nearest_float,
+    read_vector,
+    side_by_side,
+)
 from hardzero.theory.visits import check_budget, visit
 
 __all__ = [
@@ -50,20 +56,20 @@ class Extremum:
         Direction of the domain in which the function goes to infinity, else None.
     n_cells : int
         Number of cells that were looked at.
-    network : RationalNetwork
-        The network.
+    networks : tuple of RationalNetwork
+        The network; of a difference, both.
     domain : Domain
         Where it was looked at.
     functionals : tuple of tuple of Fraction
-        Coefficients of the outputs; the largest value of any of them is the maximum, or
-        minus the minimum.
+        Coefficients of the outputs of all networks; the largest value of any of them is
+        the maximum, or minus the minimum.
     """
 
     value: Fraction | float
     argument: tuple[Fraction, ...]
     direction: tuple[int, ...] | None
     n_cells: int
-    network: RationalNetwork = field(repr=False)
+    networks: tuple[RationalNetwork, ...] = field(repr=False)
     domain: Domain = field(repr=False)
     functionals: tuple[tuple[Fraction, ...], ...] = field(repr=False)
 
@@ -85,12 +91,13 @@ class Extremum:
                 f"the extreme value is {self.value}, which has no certificate. Give a "
                 "domain on which it is finite."
             )
+        outputs = [y for network in self.networks for y in network(self.argument)]
         value = max(
-            sum(a * y for a, y in zip(c, self.network(self.argument), strict=True))
+            sum(a * y for a, y in zip(c, outputs, strict=True))
             for c in self.functionals
         )
         return certify_maximum(
-            self.network, self.domain, self.functionals, Fraction(value), self.argument
+            self.networks, self.domain, self.functionals, Fraction(value), self.argument
         )
 
 
@@ -140,9 +147,8 @@ def maximum(
     """
     network = as_network(model)
     coefficients = _read_functional(c, network.n_outputs)
-    return _maximise(
-        network, read_domain(domain, network.n_inputs), [coefficients], budget, verbose
-    )
+    area = read_domain(domain, network.n_inputs)
+    return _maximise((network,), area, [coefficients], budget, verbose)
 
 
 def minimum(
@@ -182,10 +188,9 @@ def minimum(
         If there are more cells than the budget.
     """
     network = as_network(model)
-    negative = [-a for a in _read_functional(c, network.n_outputs)]
-    found = _maximise(
-        network, read_domain(domain, network.n_inputs), [negative], budget, verbose
-    )
+    coefficients = [-a for a in _read_functional(c, network.n_outputs)]
+    area = read_domain(domain, network.n_inputs)
+    found = _maximise((network,), area, [coefficients], budget, verbose)
     return replace(found, value=-found.value)
 
 
@@ -222,15 +227,11 @@ def supremum_difference(
     BudgetError
         If there are more cells than the budget.
     """
-    network = difference(as_network(f), as_network(g))
-    area = read_domain(domain, network.n_inputs)
-    n = network.n_outputs
-    either = [
-        [Fraction(sign * (i == output)) for i in range(n)]
-        for output in range(n)
-        for sign in (1, -1)
-    ]
-    return _maximise(network, area, either, budget, verbose)
+    first, second = as_network(f), as_network(g)
+    check_alike(first, second)
+    area = read_domain(domain, first.n_inputs)
+    either = differences(first.n_outputs)
+    return _maximise((first, second), area, either, budget, verbose)
 
 
 @dataclass(frozen=True)
@@ -309,38 +310,36 @@ def _read_functional(c: Iterable[Any] | None, n_outputs: int) -> list[Fraction]:
                 "only output. Give c with one coefficient for each output."
             )
         return [Fraction(1)]
-    given = list(c) if isinstance(c, Iterable) and not isinstance(c, str) else [c]
-    if len(given) != n_outputs:
-        raise ParameterError(
-            f"c has {len(given)} coefficients, expected {n_outputs}, one for each "
-            "output of the network."
-        )
-    return [to_fraction(a, f"c[{i}]") for i, a in enumerate(given)]
+    if not isinstance(c, Iterable) or isinstance(c, str):
+        c = [c]
+    return read_vector(c, n_outputs, "c", "output of the network")
 
 
 def _maximise(
-    network: RationalNetwork,
+    networks: tuple[RationalNetwork, ...],
     domain: Domain,
     functionals: Sequence[Sequence[Fraction]],
     budget: int,
     verbose: bool,
 ) -> Extremum:
-    """Maximise the largest of several functionals of the outputs."""
+    """Maximise the largest of several functionals of the outputs of all networks."""
     check_budget(budget)
+    network = networks[0] if len(networks) == 1 else side_by_side(*networks)
     denominator = math.lcm(*(a.denominator for c in functionals for a in c))
     whole = [[int(a * denominator) for a in c] for c in functionals]
-    asked = network, domain, tuple(map(tuple, functionals))
+    asked = networks, domain, tuple(map(tuple, functionals))
     best: Row | None = None
     best_value = 0  # of a functional at `best`, times t
     n_cells = 0
     pieces = split(network, polyhedron_of(domain))
     for n_cells, cell in visit(pieces, verbose=verbose):
         if n_cells > budget:
-            known = best_value * network.scales[-1] / denominator
+            assert best is not None
+            known = Fraction(best_value, best[-1] * denominator) * network.scales[-1]
             raise BudgetError(
                 f"there are more than {budget:,} cells, the budget; the largest value "
-                f"so far is {float(known / best[-1] if best else 0):g}. Raise budget, "
-                "or give a smaller domain."
+                f"so far is {nearest_float(known):g}. Raise budget, or give a smaller "
+                "domain."
             )
         for c in whole:
             row = tuple(dot(c, column) for column in zip(*cell.outputs, strict=True))
@@ -383,7 +382,7 @@ def _interval(row: Row, bounds: Sequence[Interval]) -> Interval:
     for a, (least, most) in zip(row[:-1], bounds, strict=True):
         if a:  # 0 times infinity is 0 here
             ends = _times(least, Fraction(a)), _times(most, Fraction(a))
-            low, high = low + min(ends), high + max(ends)
+            low, high = _plus(low, min(ends)), _plus(high, max(ends))
     return low, high
 
 
@@ -456,6 +455,13 @@ def _unit_range(
         _times(bounds[1], scale),
         winners[0] if winners else None,
     )
+
+
+def _plus(a: Fraction | float, b: Fraction | float) -> Fraction | float:
+    """Add; a float is an infinity, and two have the same sign."""
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return a + b
+    return b if isinstance(a, Fraction) else a
 
 
 def _times(value: Fraction | float, factor: Fraction) -> Fraction | float:

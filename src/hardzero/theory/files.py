@@ -2,7 +2,9 @@
 
 import json
 import os
-from fractions import Fraction
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +16,12 @@ from hardzero.theory.rational import (
     from_rational_layers,
     rational_layers,
     rational_network,
+    text_to_fraction,
 )
 
-__all__ = ["load_network", "save_network"]
+__all__ = ["load_network", "long_numbers", "read_json", "save_network"]
 
+_MOST_DIGITS: Final = 1_000_000
 _FORMAT: Final = "hardzero rational network"
 
 
@@ -36,10 +40,11 @@ def save_network(network: RationalNetwork, path: str | os.PathLike[str]) -> None
     OSError
         If the file cannot be written.
     """
-    layers = [
-        {"units": [[[str(a) for a in piece] for piece in unit] for unit in layer]}
-        for layer in rational_layers(network)
-    ]
+    with long_numbers():
+        layers = [
+            {"units": [[[str(a) for a in piece] for piece in unit] for unit in layer]}
+            for layer in rational_layers(network)
+        ]
     text = json.dumps({"format": _FORMAT, "layers": layers}, indent=1)
     with replacing(Path(path)) as stream:
         stream.write(text.encode() + b"\n")
@@ -66,36 +71,91 @@ def load_network(path: str | os.PathLike[str]) -> RationalNetwork:
     Raises
     ------
     DataError
-        If the file is not such JSON.
-    OSError
-        If it cannot be read.
+        If the file cannot be read or is not such JSON.
     """
-    try:
-        content = json.loads(
-            Path(path).read_text("utf-8"), parse_float=Fraction, parse_int=_whole
-        )
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON in UTF-8: {error}.") from None
+    content = read_json(path)
     layers = content.get("layers") if isinstance(content, dict) else None
     if not isinstance(layers, list):
         raise DataError(
             f"{path} has no list of layers. Write "
             '{"layers": [{"W": [[1, "1/2"]], "b": [0, 0]}, ...]}.'
         )
+    others = content.keys() - {"format", "layers"}
+    if others or content.get("format", _FORMAT) != _FORMAT:
+        raise DataError(
+            f"{path} has {', '.join(sorted(content))}, expected layers, and if it says "
+            f'a format, "{_FORMAT}". Take everything else out.'
+        )
     try:
-        if layers and all(
-            isinstance(layer, dict) and "units" in layer for layer in layers
-        ):
-            return _from_units(layers)
-        return rational_network([_layer(i, layer) for i, layer in enumerate(layers, 1)])
+        with long_numbers():
+            if layers and all(map(_has_units, layers)):
+                return _from_units(layers)
+            return rational_network(
+                [_layer(i, layer) for i, layer in enumerate(layers, 1)]
+            )
     except ParameterError as error:
         raise DataError(f"{path}: {error}") from None
 
 
-def _whole(text: str) -> int:
-    if len(text) > 4000:  # Python reads no longer ones
-        raise ValueError(f"a number has {len(text)} digits, more than 4000")
-    return int(text)
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read JSON in which 0.1 is a tenth.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+
+    Returns
+    -------
+    object
+        What it holds.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or is not JSON.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+        with long_numbers():
+            return json.loads(
+                text, parse_float=text_to_fraction, object_pairs_hook=_object
+            )
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {error.strerror or error}. Give the path of an "
+            "existing, readable file."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON in UTF-8: {error}.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"an object has a key twice: {[key for key, _ in pairs]}")
+    return found
+
+
+@contextmanager
+def long_numbers() -> Iterator[None]:
+    """Let whole numbers of up to a million digits become text, and back.
+
+    Yields
+    ------
+    None
+        Python's limit is as before afterwards.
+    """
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(_MOST_DIGITS)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+def _has_units(layer: Any) -> bool:
+    return isinstance(layer, dict) and "units" in layer
 
 
 def _from_units(layers: list[dict[str, Any]]) -> RationalNetwork:
@@ -122,7 +182,7 @@ def _layer(number: int, layer: Any) -> Any:
         raise ParameterError(
             f'layer {number} is no object, expected {{"W": ..., "b": ...}}.'
         )
-    if "units" in layer:
+    if layer.keys() == {"units"}:
         try:
             return MaxLayer(
                 [[(p[:-1], p[-1]) for p in unit] for unit in layer["units"]]
@@ -132,10 +192,10 @@ def _layer(number: int, layer: Any) -> Any:
                 f"units of layer {number} are no lists of pieces, each a list of "
                 "weights and a constant."
             ) from None
-    if not {"W", "b"} <= layer.keys():
+    if not {"W", "b"} <= layer.keys() <= {"W", "b", "activation"}:
         raise ParameterError(
             f"layer {number} has {', '.join(map(str, layer)) or 'nothing'}, expected W "
-            "and b."
+            "and b, and activation where it is not the usual one."
         )
     kind = (layer["activation"],) if "activation" in layer else ()
     return (layer["W"], layer["b"], *kind)

@@ -36,6 +36,7 @@ from hardzero.theory.rational import (
     RationalNetwork,
     Unit,
     rational_layers,
+    read_vector,
     to_fraction,
     unit_pieces,
 )
@@ -59,7 +60,8 @@ def along(model: Any, points: Any, *, exact: bool = True) -> "PiecesAlong":
     points : sequence of points, at least 2
         The path leads from each point straight to the next one, which must differ. A
         point is a sequence of length n_inputs of ints, floats, Fractions or texts such
-        as "1/3", each taken as it is.
+        as "1/3", each taken as it is; or an array or tensor with so many entries, such
+        as an image.
     exact : bool, default=True
         Whether to compute in rationals. False is the fast way for large networks: it
         computes in float64, so that breakpoints closer together than rounding errors
@@ -92,11 +94,18 @@ def along(model: Any, points: Any, *, exact: bool = True) -> "PiecesAlong":
         network = as_network(model)
         rational = _read_points(points, network.n_inputs)
         return PiecesAlong(tuple(rational), tuple(_exact_pieces(network, rational)))
-    layers = _float_layers(model)
-    rational = _read_points(points, layers[0].W.shape[2])
-    corners = [tuple(float(value) for value in point) for point in rational]
-    _check_distinct(corners)
-    pieces = _float_pieces(layers, np.array(corners))
+    try:
+        layers = _float_layers(model)
+        rational = _read_points(points, layers[0].W.shape[2])
+        corners = [tuple(float(value) for value in point) for point in rational]
+        _check_distinct(corners)
+        with np.errstate(over="raise", invalid="raise"):
+            pieces = _float_pieces(layers, np.array(corners))
+    except (OverflowError, FloatingPointError):
+        raise ParameterError(
+            "numbers of the network along the path are too large for float64. Ask for "
+            "exact=True."
+        ) from None
     return PiecesAlong(tuple(corners), tuple(pieces), exact=False)
 
 
@@ -418,7 +427,7 @@ class PiecesAlong:
 
 def _read_points(points: Any, n_inputs: int) -> list[tuple[Fraction, ...]]:
     try:
-        rows = [list(point) for point in points]
+        rows = list(points)
     except TypeError:
         raise ParameterError(
             f"points is {type(points).__name__} without points in it, expected a "
@@ -429,17 +438,9 @@ def _read_points(points: Any, n_inputs: int) -> list[tuple[Fraction, ...]]:
             f"points has {len(rows)} points, expected at least two: where the path "
             "begins and where it ends."
         )
-    for number, row in enumerate(rows):
-        if len(row) != n_inputs:
-            raise ParameterError(
-                f"point {number} has {len(row)} entries, expected {n_inputs}, one for "
-                "each input of the network."
-            )
     read = [
-        tuple(
-            to_fraction(value, f"entry {i} of point {k}") for i, value in enumerate(p)
-        )
-        for k, p in enumerate(rows)
+        tuple(read_vector(point, n_inputs, f"point {k}"))
+        for k, point in enumerate(rows)
     ]
     _check_distinct(read)
     return read

@@ -21,7 +21,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from hardzero.theory.certificate import Certificate
 from hardzero.theory.convert import as_network
+from hardzero.theory.domain import read_domain
 from hardzero.theory.equality import Equality, equal
 from hardzero.theory.extrema import UnitRange, preactivation_ranges
 from hardzero.theory.rational import (
@@ -41,8 +43,10 @@ class Rewrite:
 
     Parameters
     ----------
-    layer, unit : int
-        Its place in the network that was given, both from 0 on.
+    layer : int
+        Number of its layer in the network that was given, counted from 1.
+    unit : int
+        Its place in that layer, from 0 on.
     rule : {"constant", "dependent", "affine layer", "parallel", "unused"}
         Why it may go.
     lower, upper : Fraction or float
@@ -84,6 +88,16 @@ class Minimised:
     def after(self) -> tuple[int, ...]:
         """Shape of the smaller network: inputs, then units of each layer."""
         return self.network.sizes
+
+    def certificate(self) -> Certificate:
+        """Return the proof of equality for others to check.
+
+        Returns
+        -------
+        Certificate
+            That both networks are equal on the domain.
+        """
+        return self.proof.certificate()
 
 
 def minimise(
@@ -131,14 +145,15 @@ def minimise(
     (1, 1, 1)
     """
     network = as_network(model)
+    area = read_domain(domain, network.n_inputs)
     ranges = preactivation_ranges(
-        network, domain, method=method, budget=budget, verbose=verbose
+        network, area, method=method, budget=budget, verbose=verbose
     )
     work = _Work(network, ranges)
     while work.sweep():
         pass
     smaller = work.network()
-    proof = equal(network, smaller, domain, budget=budget, verbose=verbose)
+    proof = equal(network, smaller, area, budget=budget, verbose=verbose)
     if not proof:
         raise AssertionError(f"a rewrite changed the function: {proof}")
     return Minimised(smaller, network.sizes, tuple(work.rewrites), proof)
@@ -152,7 +167,7 @@ class _Work:
         self._ranges = [list(of_layer) for of_layer in ranges]
         self._labels = [
             [(number, unit) for unit in range(len(layer))]
-            for number, layer in enumerate(network.layers)
+            for number, layer in enumerate(network.layers, start=1)
         ]
         self._n_inputs = network.n_inputs
         self.rewrites: list[Rewrite] = []

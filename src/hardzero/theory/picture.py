@@ -22,7 +22,7 @@ from hardzero.errors import ParameterError
 from hardzero.theory.boundary import Boundary, decision_boundary, leaders
 from hardzero.theory.cone import Cone
 from hardzero.theory.convert import as_network
-from hardzero.theory.rational import RationalNetwork, to_fraction
+from hardzero.theory.rational import RationalNetwork, nearest_float, to_fraction
 from hardzero.theory.regions import Cell, Regions
 from hardzero.theory.slice import slice_plane
 
@@ -44,6 +44,7 @@ _COLOURS: Final = (
     *("#882255", "#56b4e9", "#d55e00", "#999933", "#777777"),
 )
 _MARKERS: Final = "o^sDvP<X>p"
+_LARGEST: Final = 1e100
 _DARK: Final = "#1a1a1a"
 
 
@@ -186,7 +187,7 @@ class _Scene:
     def colours(self) -> dict[int, str]:
         """The colour of each class."""
         if self.network.n_outputs == 1:
-            return {-1: _LOW, 1: _HIGH}
+            return {0: _LOW, 1: _HIGH}
         return {k: _COLOURS[k % len(_COLOURS)] for k in self.names}
 
     @cached_property
@@ -284,14 +285,28 @@ def _scene(
             "the domain is unbounded or flat. Give a box (lower, upper) with lower < "
             "upper for both coordinates, for example domain=((-1, -1), (1, 1))."
         )
+    _check_sizes(network, found.cone)
     classes = getattr(model, "classes_", None)
-    keys = [-1, 1] if network.n_outputs == 1 else list(range(network.n_outputs))
+    keys = list(range(max(network.n_outputs, 2)))
     labels = keys if classes is None or len(classes) != len(keys) else list(classes)
     return _Scene(
         _KeptRegions(network, found.domain, budget, verbose, found.cone),
         None if level is None else to_fraction(level, "level"),
         {key: str(label) for key, label in zip(keys, labels, strict=True)},
     )
+
+
+def _check_sizes(network: RationalNetwork, cone: Cone) -> None:
+    """Refuse what floats cannot draw."""
+    corners = [a for x in cone.vertices for a in x]
+    values = [y for x in cone.vertices for y in network(x)]
+    for what, numbers in (("corners of the domain", corners), ("outputs", values)):
+        largest = max(map(abs, numbers))
+        if largest > _LARGEST:
+            raise ParameterError(
+                f"{what} are as large as {nearest_float(largest):g}, and a picture "
+                f"takes numbers up to {_LARGEST:g}. Rescale the network or its domain."
+            )
 
 
 def _data(scene: _Scene, model: Any, X: Any, y: Any, plane: Any) -> _Data:

@@ -13,14 +13,12 @@ layer, and `RationalNetwork.scales` says what the outputs of a layer are multipl
 """
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from operator import mul
 from typing import Any
-
-import numpy as np
 
 from hardzero.activations import Activation, get
 from hardzero.errors import ParameterError
@@ -34,9 +32,12 @@ __all__ = [
     "difference",
     "from_rational_layers",
     "max_pool",
+    "nearest_float",
     "rational_layers",
     "rational_network",
+    "read_vector",
     "side_by_side",
+    "text_to_fraction",
     "to_fraction",
 ]
 
@@ -94,7 +95,8 @@ class RationalNetwork:
         Parameters
         ----------
         x : iterable of numbers, length `n_inputs`
-            Ints, floats, Fractions or texts such as "1/3", each taken as it is.
+            Ints, floats, Fractions or texts such as "1/3", each taken as it is. Arrays
+            and tensors may have any shape with so many entries.
 
         Returns
         -------
@@ -126,7 +128,10 @@ class RationalNetwork:
         """
         for layer in self.layers:
             point = (*h, t)
-            h = [max(sum(map(mul, row, point)) for row in unit) for unit in layer]
+            h = [
+                max(sum(map(operator.mul, row, point)) for row in unit)
+                for unit in layer
+            ]
         return list(h)
 
     def pattern(self, x: Iterable[Any]) -> tuple[tuple[int, ...], ...]:
@@ -151,7 +156,9 @@ class RationalNetwork:
         h, t = self._homogeneous(x)
         found = []
         for layer in self.layers:
-            values = [[sum(map(mul, row, (*h, t))) for row in unit] for unit in layer]
+            values = [
+                [sum(map(operator.mul, row, (*h, t))) for row in unit] for unit in layer
+            ]
             h = [max(of_unit) for of_unit in values]
             if any(len(unit) > 1 for unit in layer):
                 found.append(tuple(v.index(max(v)) for v in values))
@@ -159,13 +166,7 @@ class RationalNetwork:
 
     def _homogeneous(self, x: Iterable[Any]) -> tuple[list[int], int]:
         """Return numerators and their common denominator."""
-        point = [to_fraction(value, f"entry {i} of x") for i, value in enumerate(x)]
-        if len(point) != self.n_inputs:
-            raise ParameterError(
-                f"x has {len(point)} entries, expected {self.n_inputs}, one for each "
-                "input of the network."
-            )
-        return as_whole(point)
+        return as_whole(read_vector(x, self.n_inputs, "x"))
 
     def __repr__(self) -> str:
         """Return the sizes, without the weights."""
@@ -210,7 +211,14 @@ def max_pool(n_inputs: int, groups: Iterable[Iterable[int]]) -> MaxLayer:
     ParameterError
         If a group is empty or names an input that is not there.
     """
-    members = [list(group) for group in groups]
+    try:
+        members = [list(map(operator.index, group)) for group in groups]
+        n_inputs = operator.index(n_inputs)
+    except TypeError:
+        raise ParameterError(
+            f"n_inputs is {n_inputs!r} and groups is {groups!r}, expected a whole "
+            "number, and for each unit a list of numbers of inputs."
+        ) from None
     for number, group in enumerate(members):
         if not group or not all(0 <= i < n_inputs for i in group):
             raise ParameterError(
@@ -405,12 +413,54 @@ def as_whole(values: Sequence[Fraction]) -> tuple[list[int], int]:
     return [int(value * denominator) for value in values], denominator
 
 
+def read_vector(
+    given: Any, length: int, what: str, role: str = "input of the network"
+) -> list[Fraction]:
+    """Return the numbers of a vector as the rationals that they are.
+
+    Parameters
+    ----------
+    given : iterable of numbers, array or tensor
+        The vector; an array may have any shape, such as that of an image.
+    length : int
+        Number of entries that it has to have.
+    what : str
+        What an error calls it.
+    role : str, default="input of the network"
+        What there is one entry for.
+
+    Returns
+    -------
+    list of Fraction
+        Its entries, those of an array in C order.
+
+    Raises
+    ------
+    ParameterError
+        If it is no vector, has another length, or an entry is no finite number.
+    """
+    if hasattr(given, "reshape") and hasattr(given, "tolist"):
+        given = given.reshape(-1).tolist()
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, dict)):
+        raise ParameterError(
+            f"{what} is {given!r}, expected a sequence of {length} numbers, one for "
+            f"each {role}."
+        )
+    entries = list(given)
+    if len(entries) != length:
+        raise ParameterError(
+            f"{what} has {len(entries)} entries, expected {length}, one for each "
+            f"{role}."
+        )
+    return [to_fraction(a, f"entry {i} of {what}") for i, a in enumerate(entries)]
+
+
 def to_fraction(value: Any, what: str) -> Fraction:
     """Return a number as the rational that it is.
 
     Parameters
     ----------
-    value : int, float, Fraction, str or scalar of NumPy
+    value : int, float, Fraction, str, or array or tensor with one entry
         The number.
     what : str
         What an error calls it.
@@ -425,15 +475,61 @@ def to_fraction(value: Any, what: str) -> Fraction:
     ParameterError
         If it is no finite real number.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        return Fraction(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        if isinstance(value, str):
+            return text_to_fraction(value)
+        return Fraction(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, RuntimeError, OverflowError, ZeroDivisionError):
         raise ParameterError(
             f"{what} is {value!r}, expected a finite number: an int, a float, a "
             'Fraction, or a text such as "1/3".'
         ) from None
+
+
+def text_to_fraction(text: str) -> Fraction:
+    """Return the number that a text stands for.
+
+    Parameters
+    ----------
+    text : str
+        Such as "-1", "0.1", "1e-3" or "1/3".
+
+    Returns
+    -------
+    Fraction
+        Exactly that.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or its exponent is beyond 100,000 in size: such a number
+        would fill the memory.
+    ZeroDivisionError
+        If it is a fraction with the denominator 0.
+    """
+    exponent = text.lower().partition("e")[2].strip().lstrip("+-0")
+    if len(exponent) > 5 and exponent != "100000":
+        raise ValueError(f"the exponent of {text[:40]} is too large")
+    return Fraction(text)
+
+
+def nearest_float(value: Fraction) -> float:
+    """Return the nearest float, for what need not be exact.
+
+    Parameters
+    ----------
+    value : Fraction
+        Any number.
+
+    Returns
+    -------
+    float
+        An infinity if it is beyond all floats.
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 class Builder:
@@ -506,31 +602,43 @@ class Builder:
             Of the layer, for errors.
         layer : MaxLayer
             The units.
+
+        Raises
+        ------
+        ParameterError
+            If it has no units, or they have no pieces or see other inputs.
         """
-        units = []
-        for j, given in enumerate(layer.units):
-            pieces = [
-                [
-                    *(
-                        to_fraction(w, f"a weight of unit {j} of layer {number}")
-                        for w in ws
-                    ),
-                    to_fraction(b, f"a bias of unit {j} of layer {number}"),
-                ]
-                for ws, b in given
-            ]
-            if not pieces or any(len(p) != len(pieces[0]) for p in pieces):
-                raise ParameterError(
-                    f"unit {j} of layer {number} has pieces with "
-                    f"{[len(p) - 1 for p in pieces]} weights, expected at least one "
-                    "piece, and one weight for each input in all of them."
-                )
-            units.append(pieces)
-        if not units:
+        try:
+            given = [[(list(ws), b) for ws, b in unit] for unit in layer.units]
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"units of layer {number} are {layer.units!r}, expected for each unit "
+                "a list of pieces, each a pair of its weights and its constant."
+            ) from None
+        if not given:
             raise ParameterError(f"layer {number} has no units. Give at least one.")
-        for unit in units:
-            self._check_width(number, len(unit[0]) - 1)
-        self.add_units(units)
+        width = len(given[0][0][0]) if given[0] else 0
+        for j, unit in enumerate(given):
+            lengths = [len(ws) for ws, _ in unit]
+            if not lengths or {*lengths} != {width} or not width:
+                raise ParameterError(
+                    f"unit {j} of layer {number} has pieces with {lengths} weights, "
+                    "expected at least one piece, and one weight for each input of the "
+                    "layer in all of them, as in other units."
+                )
+        self._check_width(number, width)
+        self.add_units(
+            [
+                [
+                    [
+                        to_fraction(a, f"a number of unit {j} of layer {number}")
+                        for a in (*ws, b)
+                    ]
+                    for ws, b in unit
+                ]
+                for j, unit in enumerate(given)
+            ]
+        )
 
     def add_units(
         self,
@@ -563,7 +671,9 @@ class Builder:
         scale = self._scales[-1] if self._scales else Fraction(1)
         factors = [scale.numerator * sign for sign in self._signs or [1] * n_inputs]
         factors.append(scale.denominator)
-        whole = [[list(map(mul, row, factors)) for row in unit] for unit in units]
+        whole = [
+            [list(map(operator.mul, row, factors)) for row in unit] for unit in units
+        ]
         common = math.gcd(*(a for unit in whole for row in unit for a in row)) or 1
         self._layers.append(
             tuple(
@@ -640,6 +750,8 @@ def unit_pieces(
 def _entries(
     number: int, W: Any, b: Any
 ) -> tuple[list[list[Fraction]], list[Fraction]]:
+    if hasattr(W, "toarray"):
+        W = W.toarray()
     try:
         rows, biases = [list(row) for row in W], list(b)
     except TypeError:

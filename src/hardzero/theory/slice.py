@@ -8,7 +8,7 @@ from typing import Any
 from hardzero.errors import ParameterError
 from hardzero.theory.cone import Row, dot
 from hardzero.theory.convert import as_network
-from hardzero.theory.rational import RationalNetwork, to_fraction
+from hardzero.theory.rational import RationalNetwork, read_vector
 
 __all__ = ["restrict", "slice_plane"]
 
@@ -137,13 +137,7 @@ def _reduced(
 
 
 def _vector(network: RationalNetwork, name: str, given: Any) -> tuple[Fraction, ...]:
-    vector = tuple(to_fraction(a, f"entry {i} of {name}") for i, a in enumerate(given))
-    if len(vector) != network.n_inputs:
-        raise ParameterError(
-            f"{name} has {len(vector)} entries, expected {network.n_inputs}, one for "
-            "each input of the network."
-        )
-    return vector
+    return tuple(read_vector(given, network.n_inputs, name))
 
 
 def _are_parallel(u: Sequence[Fraction], v: Sequence[Fraction]) -> bool:

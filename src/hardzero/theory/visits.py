@@ -1,6 +1,7 @@
 """Going through cells: how many at most, and how far one has come."""
 
 from collections.abc import Iterable, Iterator
+from numbers import Integral
 from typing import Any, Final
 
 from hardzero.engine.progress import show_progress
@@ -12,22 +13,24 @@ __all__ = ["check_budget", "visit"]
 _STEPS: Final = 1_000_000  # of a progress bar
 
 
-def check_budget(budget: Any) -> None:
+def check_budget(budget: Any, what: str = "cells") -> None:
     """Refuse what is no number of cells.
 
     Parameters
     ----------
     budget : object
         What a user gave.
+    what : str, default="cells"
+        What it counts.
 
     Raises
     ------
     ParameterError
         If it is not a whole number from 1 on.
     """
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+    if isinstance(budget, bool) or not isinstance(budget, Integral) or budget < 1:
         raise ParameterError(
-            f"budget is {budget!r}, expected a whole number of cells, at least 1."
+            f"budget is {budget!r}, expected a whole number of {what}, at least 1."
         )
 
 

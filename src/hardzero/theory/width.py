@@ -34,6 +34,7 @@ from hardzero.theory.cone import Row, dot, negative, primitive
 from hardzero.theory.convert import as_network
 from hardzero.theory.rational import RationalNetwork, from_rational_layers
 from hardzero.theory.scales import normalise
+from hardzero.theory.visits import check_budget
 
 __all__ = ["LeastWidth", "least_width"]
 
@@ -94,6 +95,7 @@ def least_width(model: Any, *, budget: int = 2**20) -> LeastWidth:
     >>> theory.least_width(identity).width
     2
     """
+    check_budget(budget, "partial sums")
     form = canonical_form(model)
     if form.n_outputs != 1:
         raise ParameterError(
