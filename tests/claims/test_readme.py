@@ -1,14 +1,22 @@
-"""What the README says."""
+"""What the README and the pages beside it say."""
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
-def test_python_examples_run():
-    """Each Python block of the README runs as it stands, one after the other."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/theory.md", "docs/diagnosis.md"])
+def test_python_examples_run(page, tmp_path, monkeypatch):
+    """Each Python block of a page runs as it stands, one after the other."""
+    if page != "README.md":
+        pytest.importorskip("torch")
+        pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert blocks
     scope: dict[str, object] = {}
     for block in blocks:

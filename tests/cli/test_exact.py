@@ -244,3 +244,17 @@ def test_exact_networks_are_described(run, absolute):
     assert code == 0
     assert "network with exact weights" in out
     assert "1, 2, 1" in out
+
+
+def test_a_verdict_without_certificate_is_still_told(run, absolute, tmp_path):
+    """What was found is printed before a proof of it is written, or refused."""
+    proof = tmp_path / "proof.json"
+    code, out, err = run(
+        "equal", absolute, absolute, "--decision", "--certificate", proof
+    )
+    assert (code, out.splitlines()[0][:20]) == (2, "They decide the same")
+    assert "Certificates are about functions" in err
+    code, out, err = run("maximum", absolute, "--certificate", proof)
+    assert (code, out.splitlines()[0]) == (2, "maximum  infinity")
+    assert "has no certificate" in err
+    assert not proof.exists()

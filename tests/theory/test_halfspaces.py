@@ -299,3 +299,18 @@ def test_memory_of_proofs_is_bounded(monkeypatch):
     expected = [p.pattern for p in split(network, read_domain((-1, 1), 4).cone())]
     assert [p.pattern for p in split(network, polyhedron)] == expected
     assert 1 <= len(polyhedron._shared.proofs) <= 5
+
+
+@pytest.mark.parametrize("n", [6, 7, 8])
+def test_weights_that_vanish_in_floats_still_count(n):
+    """A coefficient 2^-1080 of the largest decides on a box that is as wide as that."""
+    W = [[2.0**500], [-(2.0**-580)], *[[0.0]] * (n - 2)]
+    unit = theory.rational_network([(W, [0.0]), ([[1.0]], [0.0])])
+    affine = theory.rational_network([(W, [0.0])])
+    box = (
+        [2.0**-1000, *[0.0] * (n - 1)],
+        [2.0**-999, 2.0**81, *[1.0] * (n - 2)],
+    )
+    assert theory.linear_regions(unit, box).n_activation_patterns == 2
+    assert not theory.equal(unit, affine, box)
+    assert theory.minimum(unit, box).value == 0

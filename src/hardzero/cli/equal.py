@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from hardzero.cli.exact import (
     add_certificate,
@@ -15,6 +16,9 @@ from hardzero.cli.exact import (
 )
 from hardzero.cli.options import refuse_to_overwrite
 from hardzero.cli.output import report
+
+if TYPE_CHECKING:
+    from hardzero.theory import Equality
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         verbose=True,
     )
+    _report(found, arguments)
     if arguments.certificate is not None:
         found.certificate().save(arguments.certificate)
+    return 0 if found else 1
+
+
+def _report(found: "Equality", arguments: argparse.Namespace) -> None:
     if arguments.json:
         facts = {
             "equal": found.equal,
@@ -74,11 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
             "cells": found.n_cells,
         }
         report(json.dumps(facts, indent=1) + "\n")
-        return 0 if found else 1
+        return
     what = "decide the same" if arguments.decision else "are equal"
     if found:
         report(f"They {what}, proved {how_proved(found)}.\n")
-        return 0
+        return
     assert found.witness is not None
     assert found.values is not None
     what = "decide differently" if arguments.decision else "differ"
@@ -92,4 +101,3 @@ def run(arguments: argparse.Namespace) -> int:
     report(f"{'at':14}  {show_point(found.witness)}\n")
     for name, values in rows.items():
         report(f"{name:14}  {', '.join(map(show, values))}\n")
-    return 1

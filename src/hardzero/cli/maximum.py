@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from hardzero.cli.exact import (
     add_certificate,
@@ -15,6 +16,9 @@ from hardzero.cli.exact import (
 from hardzero.cli.options import refuse_to_overwrite
 from hardzero.cli.output import report
 from hardzero.errors import ParameterError
+
+if TYPE_CHECKING:
+    from hardzero.theory import Extremum
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         verbose=True,
     )
+    _report(found, arguments)
     if arguments.certificate is not None:
         found.certificate().save(arguments.certificate)
+    return 0
+
+
+def _report(found: "Extremum", arguments: argparse.Namespace) -> None:
     if arguments.json:
         facts = {
             "value": str(found.value),
@@ -82,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
             "cells": found.n_cells,
         }
         report(json.dumps(facts, indent=1) + "\n")
-        return 0
+        return
     name = "minimum" if arguments.minimum else "maximum"
     report(f"{name}  {show(found.value)}\n")
     if found.direction is None:
@@ -91,4 +100,3 @@ def run(arguments: argparse.Namespace) -> int:
         report(f"from     {show_point(found.argument)}\n")
         report(f"towards  {found.direction}\n")
     report(f"cells    {found.n_cells:,}\n")
-    return 0

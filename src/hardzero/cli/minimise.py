@@ -81,14 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         verbose=True,
     )
-    if arguments.certificate is not None:
-        found.certificate().save(arguments.certificate)
     report(f"before  {' -> '.join(map(str, found.before))}\n")
     report(f"after   {' -> '.join(map(str, found.after))}\n")
     counts = Counter((rewrite.layer, rewrite.rule) for rewrite in found.rewrites)
     for (layer, rule), number in sorted(counts.items()):
         report(f"layer {layer}  {number} {rule}\n")
     report(f"proved equal {how_proved(found.proof)}\n")
+    if arguments.certificate is not None:
+        found.certificate().save(arguments.certificate)
     if arguments.output is not None:
         _write(found, arguments)
     return 0

@@ -98,8 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.cells is not None:
         _write_cells(regions, arguments.cells)
-    if arguments.certificate is not None:
-        regions.certificate().save(arguments.certificate)
     facts = {
         "activation patterns": regions.n_activation_patterns,
         "linear regions": regions.n_linear_regions,
@@ -109,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         report(json.dumps(facts, indent=1) + "\n")
     else:
         report("".join(f"{name:20} {count:,}\n" for name, count in facts.items()))
+    if arguments.certificate is not None:
+        regions.certificate().save(arguments.certificate)
     return 0
 
 

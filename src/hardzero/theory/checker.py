@@ -3,6 +3,14 @@
 ``python checker.py CERTIFICATE`` says what is proved, or why nothing is. It takes the
 networks, the domain and the claim from the file, and believes nothing else in it;
 `hardzero.theory.proof` says how proofs go. It needs nothing else of hardzero.
+
+A claim is about all x with row . (x, 1) >= 0 for the rows of the domain:
+
+* regions: the network has `count` activation patterns in there;
+* maximum: the largest of the functionals, sums of the outputs of all networks with
+  rational coefficients, has the maximum `value`, at `point`, written as (x t, t);
+* equal: two networks have the same outputs everywhere in there;
+* different: they do not at `point`.
 """
 
 import gzip
@@ -41,11 +49,10 @@ def prove(file: Any) -> str:
     for network in file["networks"]:
         seen = slice(0, n)
         for layer in network["layers"]:
-            inputs, start = [*values[seen], t], len(values)
-            for unit in layer:
-                units.append((seen, [_row(piece, len(inputs)) for piece in unit]))
-                values.append(max(_dot(piece, inputs) for piece in unit))
-            seen = slice(start, len(values))
+            inputs = [*values[seen], t]
+            units += [(seen, [_row(a, len(inputs)) for a in unit]) for unit in layer]
+            values += [max(_dot(piece, inputs) for piece in unit) for unit in layer]
+            seen = slice(len(values) - len(layer), len(values))
         scale = Fraction(*_row(network["scale"], 2))
         outputs += [(i, scale) for i in range(seen.start, seen.stop)]
     value = Fraction(*_row(file["value"], 2))  # of the largest functional
@@ -55,12 +62,16 @@ def prove(file: Any) -> str:
         for c, (i, scale) in zip(functional, outputs, strict=True):
             bounds[-1][i] = -Fraction(*_row(c, 2)) * scale
     least: Any = min((_dot(bound, [*values, t]) for bound in bounds), default=None)
-    if claim == "different":
-        _need(bounds and least < 0 == value, "the networks agree at its point")
-        return f"a functional of the outputs is positive at {file['point']}"
-    _need(least == {"regions": None, "equal": 0, "maximum": 0}[claim], "another value")
+    holds = {"regions": least is None, "different": (least or 0) < 0}
+    holds |= dict.fromkeys(["equal", "maximum"], least == 0)
+    _need(holds[claim], "its value is another one")
+    k = len(file["networks"][0]["layers"][-1])
+    ones = [[[(j == i) - (j == i + k), 1] for j in range(2 * k)] for i in range(k)]
+    gaps = [f for c in ones for f in (c, [[-a, 1] for a, _ in c])]
+    is_gap = [gaps, 0] == [file["functionals"], value]
+    _need(is_gap or claim in ("regions", "maximum"), "it compares no networks")
     nodes, patterns = iter(file["proof"]), set()
-    for pattern, maps in _cells(units, rows, nodes):
+    for pattern, maps in _cells(units, rows, nodes) if claim != "different" else ():
         patterns.add(pattern)
         if claim == "regions":
             inside = _row(next(nodes, None), n + 1)
@@ -68,10 +79,8 @@ def prove(file: Any) -> str:
         for h in (_compose(bound, maps) for bound in bounds):
             _need(not any(h) or _sign(next(nodes, None), h, rows) > 0, "a bound fails")
     _need(not list(nodes), "its proof goes on after the end")
-    if claim != "regions":
-        return f"the largest functional of the outputs has the maximum {value}"
-    _need(_row([file["count"]], 1) == [len(patterns)], "its count is wrong")
-    return f"{len(patterns)} activation patterns of {len(file['networks'])} network"
+    _need(claim != "regions" or _row([file["count"]], 1) == [len(patterns)], "miscount")
+    return f"{claim} of {len(file['networks'])} networks"
 
 
 def _cells(units: Any, rows: Any, nodes: Any) -> Any:
@@ -83,13 +92,12 @@ def _cells(units: Any, rows: Any, nodes: Any) -> Any:
         n_rows, n_maps, best, rival, pattern, cut = waiting.pop()
         rows[n_rows:], maps[n_maps:] = cut, []
         while len(maps) < n + len(units):
-            seen, pieces = units[len(maps) - n]
-            if rival == len(pieces):
-                maps.append(_compose(pieces[best], maps[seen]))
+            seen, unit = units[len(maps) - n]
+            if rival == len(unit):
+                maps.append(_compose(unit[best], maps[seen]))
                 best, rival, pattern = 0, 1, (*pattern, best)
                 continue
-            pairs = zip(pieces[rival], pieces[best], strict=True)
-            h = _compose([a - b for a, b in pairs], maps[seen])
+            h = _compose([*map(int.__sub__, unit[rival], unit[best])], maps[seen])
             node = next(nodes, None)
             if type(node) is int and node == 0:
                 h = [a // (gcd(*h) or 1) for a in h]

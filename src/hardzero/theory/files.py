@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,9 @@ __all__ = ["load_network", "long_numbers", "read_json", "save_network"]
 
 _MOST_DIGITS: Final = 1_000_000
 _FORMAT: Final = "hardzero rational network"
+
+_lock = threading.Lock()
+_n_using, _limit = 0, 0
 
 
 def save_network(network: RationalNetwork, path: str | os.PathLike[str]) -> None:
@@ -144,14 +148,21 @@ def long_numbers() -> Iterator[None]:
     Yields
     ------
     None
-        Python's limit is as before afterwards.
+        Python's limit, which all threads share, is as before after the last of them.
     """
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(_MOST_DIGITS)
+    global _n_using, _limit
+    with _lock:
+        if not _n_using:
+            _limit = sys.get_int_max_str_digits()
+            sys.set_int_max_str_digits(_MOST_DIGITS)
+        _n_using += 1
     try:
         yield
     finally:
-        sys.set_int_max_str_digits(before)
+        with _lock:
+            _n_using -= 1
+            if not _n_using:
+                sys.set_int_max_str_digits(_limit)
 
 
 def _has_units(layer: Any) -> bool:

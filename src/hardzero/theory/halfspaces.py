@@ -645,6 +645,8 @@ class _Shared:
             return False
         size = np.abs(row[:-1])
         error = (self.n + 8) * 2.0**-51 * (size @ self._size + abs(row[-1]))
+        # Entries and products too small for floats are off by 2^-1074 times the others.
+        error += (self.n + 8) * 2.0**-1070 * (1 + self._size.sum())
         least = row[:-1] @ self._middle + row[-1] - size @ self._half
         return bool(least > error)
 

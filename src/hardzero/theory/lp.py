@@ -13,6 +13,7 @@ methods: a fresh view on pivot algorithms", section 3; Edmonds 1967 for the inte
 pivots.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -218,6 +219,7 @@ class FloatSolver:
     def __init__(self, lower: np.ndarray, upper: np.ndarray) -> None:
         self._bounds = np.column_stack([lower, upper])
         self._loaded: list[np.ndarray] = []
+        self._lock = threading.Lock()  # parts of a polyhedron share a solver
         self._highspy = _highspy()
         if self._highspy is not None:
             self._model = _quiet_model(self._highspy)
@@ -244,6 +246,12 @@ class FloatSolver:
         """
         if self._highspy is None:
             return self._with_scipy(cost, rows)
+        with self._lock:
+            return self._with_highspy(cost, rows)
+
+    def _with_highspy(
+        self, cost: np.ndarray, rows: Sequence[np.ndarray]
+    ) -> FloatOptimum:
         same = 0
         for old, new in zip(self._loaded, rows, strict=False):
             if old is not new:
