@@ -300,3 +300,8 @@ def test_questions_without_an_answer_are_refused():
         region_bounds([])
     with pytest.raises(ParameterError, match="n_inputs is 3 but the model has 1"):
         region_bounds(deep, 3)
+
+
+def test_bounds_of_wide_layers_come_at_once():
+    """A million units in the plane make as many cells as lines in general position."""
+    assert region_bounds([2, 10**6]).serra == 1 + 10**6 + math.comb(10**6, 2)

@@ -394,8 +394,9 @@ def test_numbers_of_other_types_are_refused(certificates):
         (None, "everywhere"),
         ((-1, "1/2"), "on [-1, 1/2]^2"),
         ((0, None), "on [0, infinity)^2"),
-        (([0, 0], [1, 2]), "where 4 inequalities hold"),
-        (([[1, 1]], [1]), "where 1 inequalities hold"),
+        (([0, 0], [1, 2]), "on [0, 1] x [0, 2]"),
+        (([[1, "-1/2"]], [1]), "where 2 x0 + -1 x1 <= 2"),
+        (([[1, k] for k in range(9)], [1] * 9), "1 x0 + 5 x1 <= 1 and 3 more"),
     ],
 )
 def test_claims_name_their_domain(domain, words):
@@ -417,3 +418,39 @@ def test_long_numbers_are_for_all_threads_at_once():
     with ThreadPoolExecutor(6) as pool:
         assert all(all(found) for found in pool.map(work, range(6)))
     assert sys.get_int_max_str_digits() == before
+
+
+@pytest.mark.parametrize(
+    ("claim", "networks", "functionals"),
+    [
+        ("equal", [1, 2], [[[0, 1], [0, 1]]]),
+        ("different", [1, 1], [[[1, 1], [1, 1]], [[-1, 1], [-1, 1]]]),
+        ("equal", [1], [[[0, 1]]]),
+    ],
+)
+def test_only_differences_of_outputs_compare_networks(claim, networks, functionals):
+    """The file alone, without the rest of hardzero, takes nothing else for equality."""
+    content = {
+        "format": "hardzero certificate 1",
+        "claim": claim,
+        "networks": [{"layers": [[[[w, 0]]]], "scale": [1, 1]} for w in networks],
+        "domain": [],
+        "functionals": functionals,
+        "value": [0, 1],
+        "point": [-1, 1],
+        "proof": [],
+    }
+    with pytest.raises(ValueError, match="it compares no networks"):
+        checker.prove(content)
+
+
+def test_layers_of_zeros_are_the_same_whatever_their_scale():
+    """A certificate knows a model again that was written and read."""
+    network = theory.rational_network(
+        [([[0]], [0], "leaky_rectifier(0.25)"), ([[0]], [0])]
+    )
+    again = theory.rational_network(
+        [([[0]], [0], "leaky_rectifier(0.5)"), ([[0]], [0])]
+    )
+    assert theory.maximum(network, (0, 1)).certificate().is_about(network)
+    assert network.scales == again.scales == (1, 1)

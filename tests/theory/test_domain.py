@@ -165,6 +165,7 @@ def point_of(cone):
         ((1, 2, 3), r"the domain is \(1, 2, 3\)"),
         (list(range(200)), r"the domain is \[0, 1, .*\.\.\."),
         ({"lower": 0, "upper": 1}, "the domain is {'lower'"),
+        (({0}, {1}), r"lower bound 0 is \{0\}, expected a finite number"),
         ((1, 0), "lower bound 1 and upper bound 0 for input 0.*Swap them"),
         (([0, 0.5], [1, "1/4"]), "lower bound 1/2 and upper bound 1/4 for input 1"),
         (([0], [1, 1]), "1 lower bounds, expected 2, one for each input"),

@@ -68,6 +68,8 @@ def test_a_file_by_hand_is_read_as_it_is_written(tmp_path):
         ('{"layers": [{"W": [[NaN]], "b": [1]}]}', "is nan, expected a finite number"),
         ('{"layers": [{"W": [["1/0"]], "b": [1]}]}', "'1/0', expected a finite"),
         ('{"layers": [{"W": 3, "b": [1]}]}', "expected W as rows of numbers"),
+        ('{"layers": [{"W": ["12"], "b": [1, 2]}]}', "expected W as rows of numbers"),
+        ('{"layers": [{"W": [{"1": 0}], "b": [1]}]}', "expected W as rows of numbers"),
         ('{"layers": [{"units": [3]}]}', "units of layer 1 are no lists of pieces"),
         ('{"layers": [{"units": [[[1, 0], [1]]]}]}', r"pieces with \[1, 0\] weights"),
         ('{"layers": [{"units": []}]}', "layer 1 has no units"),

@@ -314,3 +314,12 @@ def test_weights_that_vanish_in_floats_still_count(n):
     assert theory.linear_regions(unit, box).n_activation_patterns == 2
     assert not theory.equal(unit, affine, box)
     assert theory.minimum(unit, box).value == 0
+
+
+def test_a_box_of_the_smallest_floats():
+    """Where floats have no digits left, whole numbers decide."""
+    t = 2.0**-1074
+    net = theory.rational_network([([[2], [-1], *[[0]] * 5], [t]), ([[1]], [0])])
+    box = ([t, 2 * t, *[0] * 5], [t, 5 * t, *[1] * 5])
+    assert theory.linear_regions(net, box).n_activation_patterns == 2
+    assert theory.maximum(net, box).value == Fraction(t)

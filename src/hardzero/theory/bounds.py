@@ -254,9 +254,8 @@ def _upper(n_inputs: int, shapes: Sequence[_Shape]) -> int:
     above = [1] * (n_inputs + 1)  # for each dimension the parts by the layers above
     for shape in reversed(shapes):
         here = []
-        choices = list(
-            accumulate(math.comb(shape.n_off, i) for i in range(shape.n_off + 1))
-        )
+        # With as many units off as there are dimensions, all parts are counted.
+        choices = _prefix(shape.n_off, min(shape.n_off, n_inputs))
         in_general = _prefix(shape.n_hyperplanes, n_inputs)
         of_others = _prefix(shape.n_bends, n_inputs)
         for d in range(n_inputs + 1):

@@ -448,13 +448,33 @@ def _say_domain(rows: Sequence[Sequence[int]], n_inputs: int) -> str:
         if len(places) == 1:
             a = weights[places[0]]
             sides[places[0], a > 0] = Fraction(-constant, a)
-    bounds = {(sides.get((i, True)), sides.get((i, False))) for i in range(n_inputs)}
-    if len(sides) < len(rows) or len(bounds) > 1:
-        return f"where {len(rows)} inequalities hold"
-    ((low, high),) = bounds
+    if len(sides) == len(rows):
+        bounds = [
+            (sides.get((i, True)), sides.get((i, False))) for i in range(n_inputs)
+        ]
+        words = list(map(_say_interval, bounds))
+        if len(set(words)) == 1:
+            return f"on {words[0]}" + (f"^{n_inputs}" if n_inputs > 1 else "")
+        return f"on {_first(words, ' x ')}"
+    inequalities = [
+        " + ".join(f"{-a} x{i}" for i, a in enumerate(weights) if a) + f" <= {constant}"
+        for *weights, constant in rows
+    ]
+    return f"where {_first(inequalities, ', ')}"
+
+
+def _say_interval(bounds: tuple[Fraction | None, Fraction | None]) -> str:
+    low, high = bounds
     left = "(-infinity" if low is None else f"[{_short(low)}"
     right = "infinity)" if high is None else f"{_short(high)}]"
-    return f"on {left}, {right}" + (f"^{n_inputs}" if n_inputs > 1 else "")
+    return f"{left}, {right}"
+
+
+def _first(words: Sequence[str], between: str) -> str:
+    """Join words, of many the first ones."""
+    most = 6
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return between.join(words[:most]) + more
 
 
 def _short(value: Fraction) -> str:

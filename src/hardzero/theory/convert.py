@@ -77,6 +77,11 @@ def stack_of(model: Any) -> RectifierStack:
     if "torch" in origins:
         from hardzero.serving.convert import from_torch
 
+        if any(parameter.is_meta for parameter in model.parameters()):
+            raise ParameterError(
+                "the model's parameters are on the meta device and hold no numbers. "
+                "Load its weights first."
+            )
         for place, module in model.named_modules():
             if "Norm" in type(module).__name__:
                 raise ParameterError(
@@ -122,13 +127,14 @@ def _dyadic(rows: npt.NDArray[Any]) -> tuple[list[list[int]], int]:
     return whole, 1 << -lowest
 
 
-def as_stack(network: RationalNetwork, *, rounding: bool = False) -> RectifierStack:
+def as_stack(model: Any, *, rounding: bool = False) -> RectifierStack:
     """Return a network in float64, as other tools want it.
 
     Parameters
     ----------
-    network : RationalNetwork
-        Its units are affine, rectifiers, leaky ones, or absolute values.
+    model : object
+        Any model that `as_network` reads; its units are affine, rectifiers, leaky ones,
+        or absolute values.
     rounding : bool, default=False
         Whether weights that are no floats may be rounded to the nearest one.
 
@@ -140,11 +146,11 @@ def as_stack(network: RationalNetwork, *, rounding: bool = False) -> RectifierSt
     Raises
     ------
     ParameterError
-        If a weight is no float64 and `rounding` is False, if one is too large, or a
-        unit is a maximum of other pieces.
+        If the model cannot be read, a weight is no float64 and `rounding` is False, one
+        is too large, or a unit is a maximum of other pieces.
     """
     layers = []
-    for number, units in enumerate(rational_layers(network), start=1):
+    for number, units in enumerate(rational_layers(as_network(model)), start=1):
         leaky = [_leaky(number, j, unit) for j, unit in enumerate(units)]
         what = f"layer {number} has"
         W = [[_float(w, what, rounding) for w in row[:-1]] for _, row, _ in leaky]

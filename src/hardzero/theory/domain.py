@@ -233,7 +233,7 @@ def _is_matrix(given: Any) -> bool:
 
 def _length(given: Any) -> int | None:
     """Return the number of entries of a sequence; None for what is none."""
-    if isinstance(given, (str, dict)) or getattr(given, "ndim", 1) == 0:
+    if isinstance(given, (str, dict, set)) or getattr(given, "ndim", 1) == 0:
         return None
     return len(given) if hasattr(given, "__len__") else None
 

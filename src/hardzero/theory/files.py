@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hardzero.atomic import replacing
 from hardzero.errors import DataError, ParameterError
+from hardzero.theory.convert import as_network
 from hardzero.theory.rational import (
     MaxLayer,
     RationalNetwork,
@@ -29,25 +30,27 @@ _lock = threading.Lock()
 _n_using, _limit = 0, 0
 
 
-def save_network(network: RationalNetwork, path: str | os.PathLike[str]) -> None:
+def save_network(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a network with its exact weights.
 
     Parameters
     ----------
-    network : RationalNetwork
-        The network.
+    model : object
+        Any model that `hardzero.theory.as_network` reads.
     path : str or PathLike
         File to write, by custom ending in ``.json``.
 
     Raises
     ------
+    ParameterError
+        If the model cannot be read.
     OSError
         If the file cannot be written.
     """
     with long_numbers():
         layers = [
             {"units": [[[str(a) for a in piece] for piece in unit] for unit in layer]}
-            for layer in rational_layers(network)
+            for layer in rational_layers(as_network(model))
         ]
     text = json.dumps({"format": _FORMAT, "layers": layers}, indent=1)
     with replacing(Path(path)) as stream:

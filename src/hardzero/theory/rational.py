@@ -14,7 +14,7 @@ layer, and `RationalNetwork.scales` says what the outputs of a layer are multipl
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -674,13 +674,16 @@ class Builder:
         whole = [
             [list(map(operator.mul, row, factors)) for row in unit] for unit in units
         ]
-        common = math.gcd(*(a for unit in whole for row in unit for a in row)) or 1
+        common = math.gcd(*(a for unit in whole for row in unit for a in row))
         self._layers.append(
             tuple(
-                tuple(tuple(a // common for a in row) for row in unit) for unit in whole
+                tuple(tuple(a // (common or 1) for a in row) for row in unit)
+                for unit in whole
             )
         )
-        self._scales.append(Fraction(common, denominator * scale.denominator))
+        # Of a layer of zeros any scale is right: the same one for all.
+        new = Fraction(common, denominator * scale.denominator) or Fraction(1)
+        self._scales.append(new)
         self._n_outputs = len(units)
         self._signs = list(signs) if signs is not None else [1] * len(units)
 
@@ -754,6 +757,8 @@ def _entries(
         W = W.toarray()
     try:
         rows, biases = [list(row) for row in W], list(b)
+        if any(isinstance(part, (str, Mapping, Set)) for part in (W, b, *W)):
+            raise TypeError
     except TypeError:
         raise ParameterError(
             f"layer {number} has W of type {type(W).__name__} and b of type "

@@ -1,7 +1,7 @@
 """A network looked at on a plane, or on any affine subspace, of its inputs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -80,12 +80,11 @@ def restrict(model: Any, origin: Any, directions: Any) -> RationalNetwork:
     """
     network = as_network(model)
     start = _vector(network, "origin", origin)
-    steps = [
-        _vector(network, f"direction {k}", vector)
-        for k, vector in enumerate(directions)
-    ]
-    if not steps:
-        raise ParameterError("directions is empty. Give at least one direction.")
+    if not isinstance(directions, Iterable) or not (given := list(directions)):
+        raise ParameterError(
+            f"directions is {directions!r}, expected a list of at least one direction."
+        )
+    steps = [_vector(network, f"direction {k}", v) for k, v in enumerate(given)]
     scale = math.lcm(*(a.denominator for vector in (start, *steps) for a in vector))
     point, *moves = (
         tuple(int(a * scale) for a in vector) for vector in (start, *steps)
