@@ -38,6 +38,7 @@ PUBLIC = [
     "theory",
     "to_sklearn",
     "to_torch",
+    "watch",
 ]
 
 

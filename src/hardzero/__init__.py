@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hardzero import activations, datasets, theory
     from hardzero.diagnostics.diagnose import diagnose
     from hardzero.diagnostics.finding import Diagnosis, Finding
+    from hardzero.diagnostics.watch import watch
     from hardzero.errors import (
         BudgetError,
         DataError,
@@ -62,6 +63,7 @@ __all__ = [
     "theory",
     "to_sklearn",
     "to_torch",
+    "watch",
 ]
 
 _MODULES = {"activations", "datasets", "theory"}
@@ -92,6 +94,7 @@ _HOMES = {
     "save": "serving.files",
     "to_sklearn": "serving.convert",
     "to_torch": "serving.convert",
+    "watch": "diagnostics.watch",
 }
 
 

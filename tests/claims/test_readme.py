@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/theory.md", "docs/diagnosis.md"])
+PAGES = ["README.md", "docs/theory.md", "docs/diagnosis.md", "docs/watch.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_examples_run(page, tmp_path, monkeypatch):
     """Each Python block of a page runs as it stands, one after the other."""
     if page != "README.md":

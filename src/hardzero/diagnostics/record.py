@@ -224,7 +224,7 @@ def record(
                     bias.detach().double().cpu().numpy(),
                     norms.numpy(),
                 )
-    with _left_alone(model):
+    with left_alone(model):
         for inputs, targets in batches:
             _add_batch(found, model, inputs, targets, loss)
     return found
@@ -266,7 +266,7 @@ def _add_batch(
 
     with torch.set_grad_enabled(loss is not None), watching_calls(model, seen, every):
         outputs = _call(model, inputs)
-        main = _main_output(outputs)
+        main = main_output(outputs)
     if main is not None:
         _add_outputs(found, main)
         found.output_site = next((u.site.name for u, h in made if h is main), None)
@@ -312,7 +312,7 @@ def _add_gradients(
 
 
 def _add_inputs(found: Record, inputs: Any) -> None:
-    x = _main_output(inputs)
+    x = main_output(inputs)
     if x is None or not x.is_floating_point() or x.ndim < 2:
         return
     flat = x.detach().reshape(x.shape[0], -1).to(torch.float64)
@@ -374,12 +374,23 @@ def _as(value: Any, like: Tensor) -> Tensor:
 
 
 def _n_examples(inputs: Any) -> int:
-    x = _main_output(inputs)
+    x = main_output(inputs)
     return int(x.shape[0]) if x is not None and x.ndim else 1
 
 
-def _main_output(outputs: Any) -> Tensor | None:
-    """Return the first tensor in what a model takes or gives."""
+def main_output(outputs: Any) -> Tensor | None:
+    """Return the first tensor in what a model takes or gives.
+
+    Parameters
+    ----------
+    outputs : object
+        A tensor, or tuples, mappings and objects with some; logits come first.
+
+    Returns
+    -------
+    Tensor or None
+        None if there is no tensor.
+    """
     if isinstance(outputs, Tensor):
         return outputs
     if isinstance(outputs, Mapping):
@@ -390,7 +401,7 @@ def _main_output(outputs: Any) -> Tensor | None:
     else:
         items = [getattr(outputs, "logits", None)]
     for item in items:
-        found = _main_output(item) if item is not None else None
+        found = main_output(item) if item is not None else None
         if found is not None:
             return found
     return None
@@ -422,8 +433,20 @@ def _takes_logits(loss: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _left_alone(model: nn.Module) -> Iterator[None]:
-    """Run the block in evaluation mode and put everything back."""
+def left_alone(model: nn.Module) -> Iterator[None]:
+    """Run the block in evaluation mode and put everything back.
+
+    Parameters
+    ----------
+    model : Module
+        Its modes, buffers and gradients, and all random states, are as before at the
+        end.
+
+    Yields
+    ------
+    None
+        For the block.
+    """
     modes = {module: module.training for module in model.modules()}
     buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
     gradients = {p: p.grad for p in model.parameters()}

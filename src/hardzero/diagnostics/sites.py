@@ -146,6 +146,8 @@ def watching_calls(
     model: nn.Module,
     seen: Callable[[Call], None],
     every: Callable[[str, str, Any], None] | None = None,
+    *,
+    inside: nn.Module | None = None,
 ) -> Iterator[None]:
     """Report activations while the block runs the model.
 
@@ -159,6 +161,8 @@ def watching_calls(
     every : callable, optional
         Is told of the result of each call of PyTorch: name of the module, name of the
         function, result.
+    inside : Module, optional
+        The module within a call of which the block begins and ends.
 
     Yields
     ------
@@ -166,7 +170,7 @@ def watching_calls(
         Hooks are removed at the end, however it comes.
     """
     names = {module: name for name, module in model.named_modules()}
-    stack: list[nn.Module] = []
+    stack: list[nn.Module] = [] if inside is None else [inside]
     counts: dict[str, int] = {}
 
     def enter(module: nn.Module, _: Any) -> None:
@@ -180,6 +184,8 @@ def watching_calls(
 
     handles = []
     for module in names:
+        if module is inside:
+            continue  # it was entered, and its own hooks may end the block
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))
     mode = _Mode(lambda: names[stack[-1]] if stack else None, counts, seen, every)

@@ -1,0 +1,478 @@
+"""A training that is watched: what is counted, and that nothing else changes."""
+
+import contextlib
+import math
+
+import pytest
+
+import hardzero
+from hardzero.errors import ParameterError
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+
+
+def mlp(*, inplace=False):
+    """Return a perceptron with two rectifiers that are modules."""
+    return nn.Sequential(
+        *[nn.Linear(6, 12), nn.ReLU(inplace), nn.Dropout(0.2)],
+        *[nn.Linear(12, 8), nn.ReLU(inplace), nn.Linear(8, 3)],
+    )
+
+
+class Functions(nn.Module):
+    """Rectifiers that are calls, and one module that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 12), nn.Linear(12, 12)
+        self.rectifier, self.end = nn.ReLU(), nn.Linear(12, 3)
+
+    def forward(self, x):
+        """Return logits."""
+        h = self.rectifier(self.first(x))
+        h = self.rectifier(self.second(h))
+        return self.end(F.relu(self.second(h)))
+
+
+class Encoder(nn.Module):
+    """A transformer layer, whose rectifier is a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(6, 2, 16, 0.0, batch_first=True)
+        self.end = nn.Linear(6, 3)
+
+    def forward(self, x):
+        """Return logits."""
+        return self.end(self.layer(x[:, None]).mean(1))
+
+
+def conv():
+    """Return a convolutional network with batch normalisation."""
+    return nn.Sequential(
+        *[nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2, padding=1)],
+        *[nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3)],
+    )
+
+
+def data(n=64):
+    """Return rows and labels."""
+    generator = torch.Generator().manual_seed(1)
+    X = torch.randn(n, 6, generator=generator)
+    return X, (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+
+
+def train(model, *, updates=30, around=None, each=None, lr=0.1, **settings):
+    """Train with SGD; `around` makes a context, `each` is called before a step."""
+    torch.manual_seed(2)
+    X, y = data()
+    optimizer = torch.optim.SGD(model.parameters(), lr, **settings)
+    loss = nn.CrossEntropyLoss()
+    with around(model, optimizer) if around else contextlib.nullcontext() as watch:
+        for number in range(updates):
+            rows = torch.randint(0, len(X), (16,))
+            optimizer.zero_grad()
+            loss(model(X[rows]), y[rows]).backward()
+            if each:
+                each(number, model)
+            optimizer.step()
+    return watch
+
+
+@pytest.mark.parametrize("make", [mlp, Functions, Encoder, conv])
+@pytest.mark.parametrize("every", [1, 7])
+def test_the_training_is_the_same_bit_for_bit(make, every):
+    """Weights, buffers, random state and hooks are those of a training unwatched."""
+    states = []
+    for around in (None, lambda m, o: hardzero.watch(m, o, every=every)):
+        torch.manual_seed(0)
+        model = make()
+        train(model, around=around)
+        states.append((model.state_dict(), torch.get_rng_state()))
+        for module in model.modules():
+            assert not module._forward_hooks
+            assert not module._forward_pre_hooks
+    (plain, before), (watched, after) = states
+    assert torch.equal(before, after)
+    assert all(torch.equal(plain[name], watched[name]) for name in plain)
+
+
+@pytest.mark.parametrize("make", [mlp, lambda: mlp(inplace=True), conv])
+@pytest.mark.parametrize("every", [1, 10])
+def test_counts_are_exact(make, every):
+    """Each unit has as many outputs above 0 as a plain count over all updates."""
+    torch.manual_seed(0)
+    model = make()
+    expected = {}
+
+    def recount(name):
+        def hook(_, __, outputs):
+            positive = (outputs.detach() > 0).movedim(1, -1).flatten(0, -2)
+            counts, n = expected.get(name, (0, 0))
+            expected[name] = counts + positive.sum(0), n + len(positive)
+
+        return hook
+
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ReLU):
+            module.register_forward_hook(recount(name))
+    watch = train(model, around=lambda m, _: hardzero.watch(m, every=every), updates=33)
+    assert watch.n_updates == 33
+    assert watch.units.keys() == expected.keys()
+    for name, (counts, n) in expected.items():
+        assert (watch.units[name]["rate"] == (counts / n).double().numpy()).all() or (
+            abs(watch.units[name]["rate"] - (counts.double() / n).numpy()).max() < 1e-15
+        )
+
+
+def test_each_use_of_a_module_and_each_call_is_a_site():
+    """A shared module has one site for each use; calls are seen in sampled updates."""
+    model = Functions()
+    watch = train(model, around=lambda m, o: hardzero.watch(m, o, every=5))
+    assert list(watch.units) == ["rectifier", "rectifier#2", "model"]
+    assert "zeros/model" in watch.records[-1]
+    assert watch.records[-1]["zeros/rectifier"] > 0
+
+
+def test_the_time_of_death_is_known_to_the_block():
+    """A unit that is switched off in update 42 was last seen in the block before 50."""
+
+    def switch(number, model):
+        if number == 41:
+            with torch.no_grad():
+                model[0].bias[3], model[0].bias[5] = -1e6, -1e6
+        if number == 91:
+            with torch.no_grad():
+                model[0].bias[5] = 1.0
+
+    torch.manual_seed(0)
+    model = mlp()
+    watch = train(model, around=hardzero.watch, each=switch, updates=200, lr=0.01)
+    first, last = watch.units["1"]["first"], watch.units["1"]["last"]
+    assert last[3] == 50
+    assert last[5] > 190
+    assert 40 <= watch.units["1"]["longest"][5] <= 60
+    assert first[3] == 1
+    assert "came back" in str(watch)
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    layer = next(layer for layer in found.layers if layer["name"] == "1")
+    assert layer["silent"] >= 1
+    assert layer["died_by"] == 50
+
+
+def test_units_dead_from_the_start_are_not_blamed_on_updates():
+    """Never firing is told apart from dying."""
+    torch.manual_seed(0)
+    model = mlp()
+    nn.init.constant_(model[0].bias, -50.0)
+    watch = train(model, around=hardzero.watch)
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    dead = found.findings[0]
+    assert (dead.code, dead.where, dead.when) == ("dead-units", "1", 0)
+    assert dead.cause.startswith("Dead from the start. Their biases are strongly neg")
+    assert "they were dead before" in dead.not_the_cause[0]
+
+
+def test_units_killed_by_large_updates_are_told():
+    """The update that was too large is named, with its size."""
+    torch.manual_seed(0)
+    model = mlp()
+    watch = train(model, around=hardzero.watch, lr=20.0, updates=60)
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    dead = next(f for f in found.findings if f.code == "dead-units")
+    assert dead.cause.startswith("Updates were too large when they died")
+    assert 0 < dead.when <= 20
+
+
+def test_a_penalty_that_takes_everything_is_told():
+    """Weights that shrank while nothing was learned."""
+    torch.manual_seed(0)
+    watch = train(mlp(), around=hardzero.watch, weight_decay=2.0, updates=200)
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    assert any(
+        "penalty or weight decay" in f.cause and f.confidence > 0.8
+        for f in found.findings
+    )
+
+
+def test_passes_in_evaluation_or_without_gradients_do_not_count():
+    """Only the passes that training needs are counted."""
+    torch.manual_seed(0)
+    model, (X, y) = mlp(), data()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model, every=1) as watch:
+        F.cross_entropy(model(X), y).backward()
+        optimizer.step()
+        model.eval()
+        model(X)
+        model.train()
+        with torch.no_grad():
+            model(X)
+    assert watch._counters["1"].n_values == len(X)
+
+
+def test_other_models_and_optimizers_are_none_of_its_business():
+    """Only steps of optimizers that hold its parameters are updates."""
+    model, other = mlp(), mlp()
+    with hardzero.watch(model) as watch:
+        train(other, updates=5)
+        assert watch.n_updates == 0
+        with hardzero.watch(other) as inner:
+            train(model, updates=3)
+        assert (watch.n_updates, inner.n_updates) == (3, 0)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_hooks_go_whatever_happens(error):
+    """An error in the block or in the model leaves no hook behind."""
+    model = mlp()
+
+    class Bad(nn.Module):
+        def forward(self, _):
+            raise error
+
+    broken = nn.Sequential(mlp(), Bad())
+    with pytest.raises(error), hardzero.watch(broken):
+        broken(torch.zeros(2, 6))
+    with pytest.raises(error), hardzero.watch(model):
+        raise error
+    for module in [*model.modules(), *broken.modules()]:
+        assert not module._forward_hooks
+    assert not torch.nn.modules.module._global_forward_hooks
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_the_first_value_that_is_not_finite_has_an_operation_and_a_row():
+    """Parameters are finite: a call of the model made it, for one example."""
+
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 3)
+
+        def forward(self, x):
+            h = self.linear(x)
+            return h + x[:, :1].sqrt()
+
+    model, optimizer = Root(), None
+    X, y = data()
+    X = X.abs()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model, every=4) as watch:
+        for number in range(12):
+            optimizer.zero_grad()
+            if number == 6:
+                X = X.clone()
+                X[9, 0] = -1.0
+            F.cross_entropy(model(X), y).backward()
+            optimizer.step()
+    bad = watch.first_bad
+    assert (bad.update, bad.function, bad.example) == (6, "sqrt", 9)
+    assert bad.parameters == ()
+    found = watch.diagnose((X, y), nn.CrossEntropyLoss())
+    finding = next(f for f in found.findings if f.when == 6)
+    assert finding.severity == "serious"
+    assert not found.healthy
+
+
+def test_an_update_that_writes_infinity_is_named():
+    """Parameters that were not finite at the first bad output are named."""
+    model = mlp()
+    watch = train(
+        model,
+        around=hardzero.watch,
+        each=lambda k, m: m[3].weight.grad.fill_(math.inf) if k == 3 else None,
+        updates=8,
+    )
+    assert watch.first_bad.update == 4
+    assert watch.first_bad.parameters[0] == "3.weight"
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    assert found.findings[0].when == 4
+    assert "Update 4 wrote NaN or infinity into 3.weight" in found.findings[0].cause
+
+
+def test_parameters_with_gradients_that_never_move_are_found():
+    """An optimizer without the first layer leaves it where it was."""
+    model, (X, y) = mlp(), data()
+    optimizer = torch.optim.SGD(model[3:].parameters(), 0.1)
+    with hardzero.watch(model) as watch:
+        for _ in range(20):
+            F.cross_entropy(model(X), y).backward()
+            optimizer.step()
+    found = watch.diagnose((X, y), nn.CrossEntropyLoss())
+    finding = next(f for f in found.findings if f.code == "not-optimised")
+    assert finding.where == "0.weight"
+    assert "never moved in 20 updates" in finding.summary
+
+
+def test_layers_that_fall_asleep_are_found():
+    """Ranks halve and units go dormant while the loss stays low."""
+    torch.manual_seed(0)
+    model = mlp()
+
+    def put_to_sleep(number, model):
+        n_asleep = max(number - 45, 0) // 15
+        with torch.no_grad():
+            for values, small in ((model[3].weight, 1e-6), (model[3].bias, 1e-9)):
+                values[1 : 1 + n_asleep] = small
+                values.grad[1 : 1 + n_asleep] = 0
+
+    watch = train(
+        model,
+        around=lambda m, o: hardzero.watch(m, o, every=1),
+        each=put_to_sleep,
+        updates=200,
+    )
+    ranks = [row["rank/4"] for row in watch.records if "rank/4" in row]
+    dormant = [row["dormant/4"] for row in watch.records if "dormant/4" in row]
+    assert dormant[-1] > dormant[0] + 0.25
+    found = watch.diagnose(data(), nn.CrossEntropyLoss())
+    plastic = [f for f in found.findings if f.code == "loss-of-plasticity"]
+    assert ranks[-1] < ranks[0] / 2
+    assert [f.where for f in plastic] == ["4"]
+    assert plastic[0].when > 60
+
+
+def test_records_go_to_loggers(monkeypatch):
+    """TensorBoard, MLflow and Weights & Biases get a number under each name."""
+    monkeypatch.setattr("hardzero.diagnostics.monitor._MOST_ROWS", 8)
+    watch = train(mlp(), around=lambda m, o: hardzero.watch(m, o, every=2), updates=100)
+    assert len(watch.records) <= 8
+    assert watch.records[0]["update"] == 1
+    seen = []
+
+    class Board:
+        def add_scalar(self, name, value, step):
+            seen.append((name, value, step))
+
+    class Flow:
+        def log_metrics(self, row, step):
+            seen.extend((name, value, step) for name, value in row.items())
+
+    class Run:
+        def log(self, row, step):
+            seen.extend((name, value, step) for name, value in row.items())
+
+    rows = []
+    for kind in (Board, Flow, Run):
+        seen.clear()
+        watch.write(kind())
+        rows.append(list(seen))
+    assert rows[0] == rows[1] == rows[2]
+    assert ("loss", watch.records[0]["loss"], 1) in rows[0]
+    with pytest.raises(ParameterError, match="logger is a list, expected one with"):
+        watch.write([])
+
+
+def test_balance_is_kept_by_small_steps():
+    """Gradient flow keeps what comes in less what goes out (Du, Hu & Lee 2018)."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 3, bias=False))
+    watch = train(model, around=hardzero.watch, lr=0.01, updates=200)
+    values = [row["balance/1"] for row in watch.records if "balance/1" in row]
+    with torch.no_grad():
+        below, above = model[0], model[2]
+        squares = [p.square().sum() for p in (below.weight, below.bias, above.weight)]
+    expected = float(squares[0] + squares[1] - squares[2])
+    assert abs(values[-1] - expected) < 0.01
+    assert abs(values[-1] - values[0]) < 0.01
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_half_precision_counts_the_same():
+    """Under autocast rectifiers put out bfloat16, and zeros are zeros."""
+    torch.manual_seed(0)
+    model, (X, y) = mlp(), data()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model, every=1) as watch:
+        with torch.autocast("cpu", torch.bfloat16):
+            h = model[1](model[0](X))
+            loss = F.cross_entropy(model(X).float(), y)
+        loss.backward()
+        optimizer.step()
+    expected = (h > 0).double().mean(0).numpy()
+    assert (watch.units["1"]["rate"] == expected).all()
+
+
+def test_a_compiled_model_says_what_cannot_be_seen():
+    """It is told at once, and in the report."""
+    model = torch.compile(mlp(), backend="eager")
+    with pytest.warns(UserWarning, match="activations are not counted"):
+        watch = train(model, around=hardzero.watch, updates=12)
+    assert watch.n_updates == 12
+    assert "the model is compiled" in str(watch)
+    assert watch.records[0]["gradient/0.weight"] > 0
+
+
+def test_wrong_arguments_are_told():
+    """Errors say what was given and what was expected."""
+    with pytest.raises(ParameterError, match="model is a int, expected the torch"):
+        hardzero.watch(3)
+    with pytest.raises(ParameterError, match="optimizer is a float, expected a torch"):
+        hardzero.watch(mlp(), 0.1)
+    for every in (0, 2.5, True):
+        with pytest.raises(ParameterError, match="expected a whole number from 1 on"):
+            hardzero.watch(mlp(), every=every)
+    watch = hardzero.watch(mlp())
+    with watch:
+        pass
+    with pytest.raises(ParameterError, match="used already"), watch:
+        pass
+    assert str(watch) == "0 updates, 0 activations"
+
+
+def test_an_error_of_the_watch_does_not_end_the_training(monkeypatch):
+    """It warns, says so in the report, and lets the training go on."""
+
+    def fail(*_):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("hardzero.diagnostics.monitor._norms", fail)
+    torch.manual_seed(0)
+    model = mlp()
+    before = model[0].weight.detach().clone()
+    with pytest.warns(UserWarning, match="RuntimeError: out of order"):
+        watch = train(model, around=hardzero.watch)
+    assert not torch.equal(before, model[0].weight)
+    assert "watching ended after 0 updates" in str(watch)
+
+
+def test_without_rectifiers_there_is_still_a_history():
+    """Norms, losses and updates need no activations."""
+    watch = train(nn.Sequential(nn.Linear(6, 3)), around=hardzero.watch)
+    assert watch.units == {}
+    assert watch.records[-1]["update"] == 30
+    assert watch.records[-1]["loss"] < watch.records[0]["loss"]
+
+
+def test_parts_that_are_called_without_the_whole_are_watched():
+    """As frameworks do, which call a method of their own in place of the model."""
+
+    class Task(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Sequential(nn.Linear(6, 8), nn.ReLU()), Head()
+
+        def step(self, x, y):
+            return F.cross_entropy(self.head(x=self.body(x)), y)
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.end = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.end(x.relu()) + (0 if x.sum() < 1e9 else math.nan)
+
+    model, (X, y) = Task(), data()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model, every=2) as watch:
+        for number in range(7):
+            scale = 1e12 if number == 6 else 1.0
+            model.step(X * scale, y).backward()
+            optimizer.step()
+    assert list(watch.units) == ["body.1", "head"]
+    assert watch.n_updates == 7
+    bad = watch.first_bad
+    assert (bad.update, bad.module, bad.function) == (6, "head", "add")
