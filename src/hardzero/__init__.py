@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardzero import activations, datasets, theory
+    from hardzero.diagnostics import callbacks, remedies
     from hardzero.diagnostics.diagnose import diagnose
     from hardzero.diagnostics.finding import Diagnosis, Finding
     from hardzero.diagnostics.watch import watch
@@ -52,6 +53,7 @@ __all__ = [
     "RectifierStack",
     "StackModel",
     "activations",
+    "callbacks",
     "compare_errors",
     "datasets",
     "diagnose",
@@ -59,6 +61,7 @@ __all__ = [
     "from_torch",
     "glorot2011",
     "load",
+    "remedies",
     "save",
     "theory",
     "to_sklearn",
@@ -66,7 +69,13 @@ __all__ = [
     "watch",
 ]
 
-_MODULES = {"activations", "datasets", "theory"}
+_MODULES = {
+    "activations": "activations",
+    "callbacks": "diagnostics.callbacks",
+    "datasets": "datasets",
+    "remedies": "diagnostics.remedies",
+    "theory": "theory",
+}
 _HOMES = {
     "BudgetError": "errors",
     "DataError": "errors",
@@ -100,7 +109,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"hardzero.{name}")
+        return import_module(f"hardzero.{_MODULES[name]}")
     if name in _HOMES:
         value = getattr(import_module(f"hardzero.{_HOMES[name]}"), name)
         globals()[name] = value  # from now on an ordinary attribute

@@ -92,11 +92,13 @@ class UnitCounter:
             self._carry += (h != 0).sum(self._others)
         self._n_block += self._n
 
-    def close_block(self, update: int) -> Tensor | None:
+    def close_block(self, before: int, update: int) -> Tensor | None:
         """Add up a block of updates.
 
         Parameters
         ----------
+        before : int
+            Number of the last update of the block before.
         update : int
             Number of the update that it ends with.
 
@@ -109,7 +111,7 @@ class UnitCounter:
             return None
         counts = self._carry + self._block
         fires = counts > 0
-        silence = update - self.last
+        silence = before - self.last  # at least
         self.longest = torch.where(
             fires & (self.last != _NEVER), self.longest.maximum(silence), self.longest
         )

@@ -9,7 +9,7 @@ import numpy as np
 from hardzero.diagnostics.finding import Diagnosis
 from hardzero.errors import ParameterError
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "each_batch", "to_tensor"]
 
 _BATCH: Final = 256
 
@@ -63,7 +63,7 @@ def diagnose(
         loss = loss or (own_loss if _has_targets(data) else None)
     parameter = next(network.parameters(), None)
     dtype = torch.float32 if parameter is None else parameter.dtype
-    batches = _batches(data, functools.partial(_tensor, torch, dtype))
+    batches = each_batch(data, functools.partial(to_tensor, torch, dtype))
     found = record(network, batches, loss, optimizer)
     if not found.n_batches:
         raise ParameterError("data has no batches. Give at least one example.")
@@ -130,8 +130,26 @@ def _encoded(data: Any, link: str, classes: Any) -> Any:
     return X, codes
 
 
-def _batches(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield (inputs, targets)."""
+def each_batch(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+    """Go through data of any form that `diagnose` takes.
+
+    Parameters
+    ----------
+    data : DataLoader, tuple or array
+        Batches of inputs or of (input, target), or (X, y), or X.
+    tensor : callable
+        Makes a tensor of an array.
+
+    Yields
+    ------
+    tuple
+        Inputs and targets; None where there are no targets.
+
+    Raises
+    ------
+    ParameterError
+        If data is anything else.
+    """
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     if is_pair and all(hasattr(part, "shape") or part is None for part in data):
         yield from _slices(
@@ -164,8 +182,28 @@ def _slices(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
         yield X[part], None if y is None else y[part]
 
 
-def _tensor(torch: Any, dtype: Any, values: Any) -> Any:
-    """Return an array as a tensor of the model's dtype, a tensor as it is."""
+def to_tensor(torch: Any, dtype: Any, values: Any) -> Any:
+    """Return an array as a tensor of the model's dtype, a tensor as it is.
+
+    Parameters
+    ----------
+    torch : module
+        PyTorch.
+    dtype : dtype
+        Of the model.
+    values : array
+        Dense or sparse numbers.
+
+    Returns
+    -------
+    Tensor
+        The same numbers; whole ones stay whole.
+
+    Raises
+    ------
+    ParameterError
+        If values are no numbers.
+    """
     if isinstance(values, torch.Tensor):
         return values
     dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)

@@ -103,6 +103,7 @@ class Watch:
         self._has_functions = False
         self._rows: list[dict[str, Any]] = []  # one a block; tensors on the device
         self._row: dict[str, Any] = {}
+        self._last_closed = 0  # the update that the last block ended with
         self._n_blocks, self._stride = 0, 1  # so far; from one that is kept to the next
         self._exit = ExitStack()
         self._mode = ExitStack()
@@ -294,6 +295,22 @@ class Watch:
         from hardzero.diagnostics.dynamics import summary
 
         return summary(self)
+
+    # Loops without PyTorch's hooks
+
+    def begin_update(self) -> None:
+        """Say that an update begins, where a framework calls no hooks of PyTorch."""
+        if self._is_sampled:
+            self._outermost = self.model
+            self._mode.enter_context(
+                watching_calls(self.model, self._see_call, inside=self.model)
+            )
+
+    def end_update(self) -> None:
+        """Say that it has ended."""
+        self._outermost = None
+        self._mode.close()
+        self._count_update()
 
     # Hooks on the model
 
@@ -500,8 +517,10 @@ class Watch:
 
     @_harmless
     def _after_step(self, optimizer: Any, _: Any, __: Any) -> None:
-        if not self._is_ours(optimizer):
-            return
+        if self._is_ours(optimizer):
+            self._count_update()
+
+    def _count_update(self) -> None:
         ends_block = self._is_sampled
         self.n_updates += 1
         if ends_block:
@@ -513,7 +532,7 @@ class Watch:
         if self._loss is not None:
             row["loss"] = self._loss
         for name, counter in self._counters.items():
-            zeros = counter.close_block(self.n_updates)
+            zeros = counter.close_block(self._last_closed, self.n_updates)
             if zeros is not None:
                 row[f"zeros/{name}"] = zeros
         if self._samples is not None:
@@ -532,6 +551,7 @@ class Watch:
         if self._n_blocks % self._stride == 0:
             self._rows.append(row)
         self._n_blocks += 1
+        self._last_closed = self.n_updates
         if len(self._rows) > _MOST_ROWS:  # every second one is enough from now on
             del self._rows[1::2]
             self._stride *= 2

@@ -18,7 +18,15 @@ from torch import Tensor, nn
 
 from hardzero.diagnostics.sites import Call, Site, watching_calls
 
-__all__ = ["ParameterRecord", "Record", "UnitRecord", "record"]
+__all__ = [
+    "ParameterRecord",
+    "Record",
+    "UnitRecord",
+    "call_model",
+    "left_alone",
+    "main_output",
+    "record",
+]
 
 _MOST_CLASSES: Final = 1000
 _SATURATED: Final = 0.05  # slopes below this share of the largest count as flat
@@ -265,7 +273,7 @@ def _add_batch(
                     found.first_bad = module, name
 
     with torch.set_grad_enabled(loss is not None), watching_calls(model, seen, every):
-        outputs = _call(model, inputs)
+        outputs = call_model(model, inputs)
         main = main_output(outputs)
     if main is not None:
         _add_outputs(found, main)
@@ -419,7 +427,21 @@ def _labels(targets: Any, n: int) -> list[int] | None:
     return None
 
 
-def _call(model: nn.Module, inputs: Any) -> Any:
+def call_model(model: nn.Module, inputs: Any) -> Any:
+    """Run a model.
+
+    Parameters
+    ----------
+    model : Module
+        The model.
+    inputs : Tensor, tuple or dict
+        Its inputs.
+
+    Returns
+    -------
+    object
+        What it puts out.
+    """
     if isinstance(inputs, Mapping):
         return model(**inputs)
     if isinstance(inputs, (tuple, list)):
