@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,18 @@ if __name__ == "__main__":
     import json
 
     print(json.dumps(describe(), indent=2))
+
+
+def versions_in(python: str | None, packages: Sequence[str]) -> dict[str, str]:
+    """Return which of some packages an interpreter has, with their versions."""
+    if python is None:
+        return {}
+    code = (
+        "import json, sys; from importlib.metadata import distributions as d; print("
+        "json.dumps({x.name: x.version for x in d() if x.name in sys.argv[1:]}))"
+    )
+    done = subprocess.run(
+        [python, "-c", code, *packages], capture_output=True, check=True
+    )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found

@@ -13,7 +13,7 @@ script rewrites what is between them, so no number is typed by hand. Names:
 * ``tabular`` (scores), ``tabular:seconds``, ``tabular:verdict`` (sentences);
 * ``pretraining_mnist`` (errors), ``pretraining_mnist:layers``;
 * ``label_fractions``; ``few_labels`` (final), ``few_labels:search``;
-* ``diagnosis`` (sentences);
+* ``diagnosis`` (tools, then sentences); ``watch_overhead``;
 * ``theory:cells``, ``theory:degenerate``, ``theory:answers``;
 * ``machine:SCRIPT``, one sentence on where a result was taken.
 """
@@ -29,7 +29,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import diagnosis
 import dropout
 import few_labels
 import label_fractions
@@ -429,16 +428,44 @@ def few_labels_table(script: str, detail: str = "final") -> str:
 
 
 def diagnosis_table(script: str) -> str:
-    """Return how many verdicts were right, and which were not, as sentences."""
+    """Return how many verdicts of each tool were right, and which of ours were not."""
     records = _read(script)["records"]
-    text = f"{diagnosis.summary(records)} (seeds that no rule was tuned on)."
+    tools = list(dict.fromkeys(record["tool"] for record in records))
+    rows = []
+    for tool in tools:
+        of_tool = [record for record in records if record["tool"] == tool]
+        cells = [tool]
+        for is_sick in (True, False):
+            kind = [record for record in of_tool if bool(record["label"]) is is_sick]
+            count = sum(record["right"] is is_sick for record in kind)
+            cells.append(f"{count} of {len(kind)}")
+        rows.append(cells)
+    table = _markdown(["tool", "troubles named", "false alarms"], rows)
     wrong = [
         f"{record['network']} (seed {record['seed']}): "
         f"{', '.join(record['findings'][:2]) or 'healthy'}"
         for record in records
-        if not record["right"]
+        if record["tool"] == "hardzero" and not record["right"]
     ]
-    return f"{text} Wrong: {'; '.join(wrong) or 'none'}.\n"
+    return f"{table}\nWrong verdicts of hardzero: {'; '.join(wrong) or 'none'}.\n"
+
+
+def watch_overhead_table(script: str) -> str:
+    """Return ratios with their quartiles, a row for each training."""
+    records = _read(script)["records"]
+    tools = list(dict.fromkeys(record["tool"] for record in records))
+    rows = []
+    for training in dict.fromkeys(record["training"] for record in records):
+        of_tool = {r["tool"]: r for r in records if r["training"] == training}
+        cells = [
+            "fails"
+            if "absent" in of_tool[tool]
+            else f"{of_tool[tool]['ratio']:.3g} "
+            f"({' to '.join(f'{q:.3g}' for q in of_tool[tool]['quartiles'])})"
+            for tool in tools
+        ]
+        rows.append([training, *cells])
+    return _markdown(["training", *tools], rows)
 
 
 def theory_table(script: str, part: str) -> str:
@@ -501,6 +528,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "reconstruction_sampling": reconstruction_sampling_table,
     "pretraining_ratings": pretraining_ratings_table,
     "diagnosis": diagnosis_table,
+    "watch_overhead": watch_overhead_table,
     "theory": theory_table,
     "pretraining_amazon": pretraining_amazon_table,
     "sparsity_curve": sparsity_curve_table,

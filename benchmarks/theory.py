@@ -44,7 +44,8 @@ def main() -> None:
         "--peers", help="python that has affinitree, regioncam and relucent"
     )
     options = parser.parse_args()
-    peers, options.peers = options.peers, peer_versions(options.peers)
+    peers = options.peers
+    options.peers = machine.versions_in(peers, ("affinitree", "regioncam", "relucent"))
     result = racing.Result("theory", options, __doc__.splitlines()[0])
     sizes = dict(itertools.islice(COUNTS.items(), 1 if options.quick else None))
     for size, counts in sizes.items():
@@ -165,20 +166,6 @@ def degenerate() -> Iterator[tuple[str, Any, int]]:
         ),
         12,
     )
-
-
-def peer_versions(peers: str | None) -> dict[str, str]:
-    """Return which tools the interpreter has, with their versions."""
-    if peers is None:
-        return {}
-    code = (
-        "import json; from importlib.metadata import distributions as d; print(json"
-        ".dumps({x.name: x.version for x in d() if x.name in "
-        "{'affinitree', 'regioncam', 'relucent'}}))"
-    )
-    done = subprocess.run([peers, "-c", code], capture_output=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
 
 
 def answers() -> dict[str, Callable[[], dict[str, Any]]]:

@@ -34,6 +34,7 @@ PUBLIC = [
     "from_sklearn",
     "from_torch",
     "glorot2011",
+    "investigate",
     "load",
     "remedies",
     "save",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hardzero.diagnostics import callbacks, remedies
     from hardzero.diagnostics.diagnose import diagnose
     from hardzero.diagnostics.finding import Diagnosis, Finding
+    from hardzero.diagnostics.investigate import investigate
     from hardzero.diagnostics.watch import watch
     from hardzero.errors import (
         BudgetError,
@@ -60,6 +61,7 @@ __all__ = [
     "from_sklearn",
     "from_torch",
     "glorot2011",
+    "investigate",
     "load",
     "remedies",
     "save",
@@ -99,6 +101,7 @@ _HOMES = {
     "from_sklearn": "serving.convert",
     "from_torch": "serving.convert",
     "glorot2011": "estimators.recipes",
+    "investigate": "diagnostics.investigate",
     "load": "serving.files",
     "save": "serving.files",
     "to_sklearn": "serving.convert",

@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-PAGES = ["README.md", "docs/theory.md", "docs/diagnosis.md", "docs/watch.md"]
+NAMES = ["theory", "diagnosis", "watch", "investigate"]
+PAGES = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -43,3 +43,55 @@ def test_a_model_with_dead_units_fails(run, model, flowers, tmp_path):
     code, _, err = run("diagnose", path, path)
     assert code == 2
     assert "hardzero: error" in err
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_programs_of_other_libraries_and_arrays(run, tmp_path):
+    """TorchScript on .npy, .npz and tables; what does not fit is explained."""
+    import torch
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(
+        torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.Linear(20, 3)
+    )
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    np.save(tmp_path / "X.npy", X)
+    np.savez(tmp_path / "both.npz", X=X, y=y)
+    np.savez(tmp_path / "wide.npz", X=np.ones((5, 9)))
+    rows = "".join(
+        ",".join(map(str, [*row, k])) + "\n" for row, k in zip(X, y, strict=True)
+    )
+    (tmp_path / "rows.csv").write_text("a,b,c,d,kind\n" + rows)
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(network), path)
+    code, out, _ = run("diagnose", path, tmp_path / "X.npy", "--json")
+    assert (code, json.loads(out)["facts"]["loss"]) == (0, None)
+    code, out, _ = run("diagnose", path, tmp_path / "both.npz", "--json")
+    loss = json.loads(out)["facts"]["loss"]
+    assert loss == pytest.approx(np.log(3), abs=0.3)
+    code, out, _ = run(
+        "diagnose", path, tmp_path / "rows.csv", "--target", "kind", "--json"
+    )
+    assert json.loads(out)["facts"]["loss"] == pytest.approx(loss, rel=1e-5)
+    with torch.no_grad():
+        network[0].bias.fill_(-50)
+    torch.jit.save(torch.jit.script(network), path)
+    code, out, _ = run("diagnose", path, tmp_path / "X.npy")
+    assert code == 1
+    assert "20 of 20 units of relu after 0" in out
+    code, _, err = run("diagnose", path, tmp_path / "wide.npz")
+    assert code == 2
+    assert "does not run on" in err
+    (tmp_path / "text.csv").write_text("a,b,c,d,kind\n1,2,3,4,rose\n2,2,3,4,iris\n")
+    code, _, err = run("diagnose", path, tmp_path / "text.csv", "--target", "kind")
+    assert code == 2
+    assert "Give whole numbers from 0 on" in err
+
+
+def test_a_model_of_hardzero_reads_npy(run, model, tmp_path):
+    """Rows without labels."""
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).normal(size=(50, 2)))
+    code, out, _ = run("diagnose", model, tmp_path / "X.npy", "--json")
+    assert code in (0, 1)
+    assert json.loads(out)["facts"]["n_examples"] == 50

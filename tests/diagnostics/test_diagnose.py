@@ -242,3 +242,143 @@ def test_a_diagnosis_goes_to_json_and_back(digits):
         Finding("a", "bad", "b", "c", (), "d", "e")
     with pytest.raises(ParameterError, match="confidence is 2"):
         Finding("a", "note", "b", "c", (), "d", "e", confidence=2)
+
+
+def test_units_that_are_equal_are_told(digits):
+    """After a constant initialisation; weights of 0 and ordinary draws are none."""
+    torch.manual_seed(0)
+    model = mlp(64, 20, 10)
+    with torch.no_grad():
+        model[0].weight.fill_(0.01)
+        model[0].bias.zero_()
+    (finding,) = [f for f in diagnose(model, digits, CE).findings if "clone" in f.code]
+    assert (finding.code, finding.where) == ("cloned-units", "0")
+    assert "20 of 20 units of 0" in finding.summary
+    with torch.no_grad():
+        model[0].weight.normal_()
+        model[2].weight.zero_()
+    found = diagnose(model, digits, CE).findings
+    assert "cloned-units" not in [f.code for f in found]
+
+
+def test_rectifiers_by_mask_have_a_cause(digits):
+    """What goes into x * (x > 0) and where(x > 0, x, 0) is known, too."""
+
+    class Masked(nn.Module):
+        def __init__(self, rectify):
+            super().__init__()
+            self.map, self.rectify = nn.Linear(64, 20), rectify
+            nn.init.constant_(self.map.bias[:8], -50.0)
+
+        def forward(self, x):
+            return self.rectify(self.map(x)) * 1.0
+
+    for rectify in (
+        lambda a: a * (a > 0),
+        lambda a: torch.where(a > 0, a, torch.zeros_like(a)),
+    ):
+        model = nn.Sequential(Masked(rectify), nn.Linear(20, 10))
+        found = diagnose(model, digits[0]).findings
+        (dead,) = [f for f in found if f.code == "dead-units"]
+        assert "biases are strongly negative (median -50)" in dead.cause
+
+
+def test_sentences_of_a_finding_are_whole():
+    """Parentheses are closed in what is said about inputs on a large scale."""
+    torch.manual_seed(0)
+    data = 100 * torch.randn(100, 64), torch.randint(0, 10, (100,))
+    found = diagnose(mlp(64, 20, 10), data, CE).findings
+    assert "input-scale" in [f.code for f in found]
+    for finding in found:
+        for text in (finding.summary, finding.cause, finding.remedy):
+            assert text.count("(") == text.count(")")
+            assert text.endswith(".")
+
+
+def test_units_that_are_constant_are_not_dead():
+    """A normalisation with scale 0 and a bias puts out the bias for all examples."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *[nn.Linear(6, 10), nn.BatchNorm1d(10), nn.ReLU(), nn.Linear(10, 2)]
+    )
+    with torch.no_grad():
+        model[1].weight[:7], model[1].bias[:7] = 0, 0.5
+    found = diagnose(model, torch.randn(300, 6))
+    finding = next(f for f in found.findings if f.code == "constant-units")
+    assert finding.severity == "warning"
+    assert finding.summary.startswith("7 of 10 units of 2 put out one value above 0")
+    assert finding.cause.startswith("1 (BatchNorm1d) multiplies by 0")
+    assert not any(f.code == "dead-units" for f in found.findings)
+
+
+def test_biases_far_below_zero_are_named_in_any_layer():
+    """Behind a sound layer they are no signal that vanished."""
+    torch.manual_seed(0)
+    model = mlp(6, 20, 20, 2)
+    with torch.no_grad():
+        model[2].bias[:12] = -50
+    X, y = torch.randn(400, 6), torch.randint(0, 2, (400,))
+    found = diagnose(model, (X, y), nn.CrossEntropyLoss())
+    dead = next(f for f in found.findings if f.code == "dead-units")
+    assert (dead.where, dead.severity) == ("3", "serious")
+    assert "biases are strongly negative" in dead.cause
+
+
+def test_layers_out_of_balance_are_a_cause():
+    """Units that died between a tiny and a huge layer are not blamed on the rate."""
+    torch.manual_seed(0)
+    model = mlp(6, 20, 2)
+    with torch.no_grad():
+        model[0].weight.abs_().mul_(-1000)
+        model[2].weight.mul_(1e-3)
+        model[0].bias.zero_()
+    X, y = torch.rand(400, 6), torch.randint(0, 2, (400,))
+    dead = diagnose(model, (X, y), nn.CrossEntropyLoss()).findings[0]
+    assert dead.code == "dead-units"
+    assert dead.cause.startswith("The scales of the layers are unbalanced")
+    assert "hardzero.remedies.rebalance" in dead.remedy
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (nn.BCEWithLogitsLoss(), lambda n: torch.randint(0, 2, (n, 1)).float()),
+        (nn.MSELoss(), lambda n: torch.randn(n, 1)),
+    ],
+)
+def test_the_best_constant_is_known_for_other_losses(loss, targets):
+    """Bernoulli entropy and the variance are recognised, too."""
+    torch.manual_seed(0)
+    model = mlp(6, 20, 1)
+    y = targets(2000)
+    with torch.no_grad():
+        model[2].weight.zero_()
+        mean = y.mean()
+        model[2].bias.fill_(mean if loss._get_name()[0] == "M" else torch.logit(mean))
+    found = diagnose(model, (torch.randn(2000, 6), y), loss)
+    assert [f.code for f in found.findings if f.severity != "note"] == [
+        "loss-at-entropy"
+    ]
+
+
+def test_weights_that_shrank_to_nothing_are_the_cause_of_a_stuck_loss():
+    """Gradients that vanish with the weights are no finding of their own."""
+    torch.manual_seed(0)
+    model = mlp(6, 20, 20, 20, 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1e-3)
+    X, y = torch.randn(600, 6), torch.arange(600) % 3
+    found = diagnose(model, (X, y), nn.CrossEntropyLoss())
+    stuck = [f for f in found.findings if f.severity != "note"]
+    assert [f.code for f in stuck] == ["loss-at-entropy"]
+    assert "next to nothing" in stuck[0].cause
+
+
+def test_inputs_that_are_all_the_same_come_first():
+    """Nothing that the units do there says anything of them."""
+    model = mlp(6, 20, 3)
+    X, y = torch.full((300, 6), 0.5), torch.arange(300) % 3
+    found = diagnose(model, (X, y), nn.CrossEntropyLoss())
+    assert found.findings[0].code == "inactive-inputs"
+    assert found.findings[0].severity == "serious"

@@ -208,3 +208,30 @@ def test_bfloat16_and_compiled_models_are_seen():
     np.testing.assert_array_equal(
         units.fired.numpy(), (model[:2](X) > 0).sum(0).numpy()
     )
+
+
+def test_sequences_that_come_first_are_counted_by_example():
+    """A recurrent network by itself says so; within a model the targets do."""
+    torch.manual_seed(0)
+    recurrent = nn.RNN(4, 5, nonlinearity="relu")
+    X = torch.randn(7, 60, 4)
+    (units,) = record(recurrent, [(X, None)]).sites.values()
+    fires = (recurrent(X)[0] > 0).any(0).sum(0)
+    assert (units.n_examples, units.n_values) == (60, 420)
+    assert units.fired.tolist() == fires.tolist()
+
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent, self.map = recurrent, nn.Linear(5, 2)
+
+        def forward(self, x):
+            return self.map(self.recurrent(x)[0][-1])
+
+    batch = X, torch.randint(0, 2, (60,))
+    found = record(Last(), [batch], nn.CrossEntropyLoss())
+    (units,) = found.sites.values()
+    assert (found.n_examples, units.n_examples) == (60, 60)
+    assert units.fired.tolist() == fires.tolist()
+    assert len(found.input_sum) == 28
+    assert units.by_class.keys() == {0, 1}

@@ -2,5 +2,6 @@
 
 from hardzero.diagnostics.diagnose import diagnose
 from hardzero.diagnostics.finding import Diagnosis, Finding
+from hardzero.diagnostics.investigate import investigate
 
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+__all__ = ["Diagnosis", "Finding", "diagnose", "investigate"]

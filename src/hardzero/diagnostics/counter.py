@@ -14,7 +14,7 @@ from hardzero.diagnostics.sites import Site
 
 __all__ = ["UnitCounter"]
 
-_NEVER: Final = -1
+_NEVER: Final = 2**62  # an update that no training comes to
 _EXACT: Final = 2**24  # whole numbers up to here are exact in float32
 
 
@@ -51,10 +51,11 @@ class UnitCounter:
         self._is_last = unit_axis == n_axes - 1
         self._others = [axis for axis in range(n_axes) if axis != unit_axis]
         self._block: Tensor = torch.zeros(n_units, device=device)
-        self._carry: Tensor = torch.zeros(n_units, dtype=torch.float64, device=device)
+        self._carry: Tensor | None = None  # what was counted before in this block
         self._n_block = 0
         self._shape: Any = None  # of the last outputs, and what follows from it
-        self._n, self._is_quick = 0, False
+        self._dtype: Any = None
+        self._n, self._is_known, self._is_quick, self._is_plain = 0, False, False, False
         self._ones: Tensor = torch.ones(0)
         self.n_values = 0  # of each unit
         self.active: Tensor = torch.zeros(n_units, dtype=torch.float64, device=device)
@@ -72,25 +73,36 @@ class UnitCounter:
             Of a rectifier: 0 or above; a leaky one counts as active above 0.
         """
         h = outputs.detach()
-        shape = h.shape
-        if shape[self.unit_axis] != self.n_units:
-            return
-        if shape != self._shape or h.dtype != self._ones.dtype:
-            self._shape, self._n = shape, h.numel() // self.n_units
-            self._ones = torch.ones(self._n, dtype=h.dtype, device=h.device)
-            is_float = h.dtype in (torch.float32, torch.float64)
-            self._is_quick = self._is_last and is_float and self._n <= _EXACT
-        if self.site.kind != "rectifier":
+        if h.shape != self._shape or h.dtype != self._dtype:
+            self._prepare(h)
+        if self._n_block + self._n > _EXACT:
+            self._add_to_carry(self._block)
+            self._block.zero_()
+        if self._is_plain:  # each call less counts in small batches
+            self._block.addmv_(h.sign().t(), self._ones)
+        elif self._is_known:
             h = h.clamp(min=0)
-        if self._is_quick and h.dtype == self._block.dtype:
-            if self._n_block + self._n > _EXACT:
-                self._carry += self._block
-                self._block.zero_()
-            signs = h.reshape(self._n, self.n_units).sign()
-            self._block.addmv_(signs.t(), self._ones)
-        else:
-            self._carry += (h != 0).sum(self._others)
+            if self._is_quick:
+                signs = h.reshape(self._n, self.n_units).sign()
+                self._block.addmv_(signs.t(), self._ones)
+            else:
+                self._add_to_carry((h != 0).sum(self._others))
         self._n_block += self._n
+
+    def _prepare(self, h: Tensor) -> None:
+        """Choose the quickest way for outputs of this shape."""
+        self._shape, self._dtype = h.shape, h.dtype
+        self._is_known = h.shape[self.unit_axis] == self.n_units
+        self._n = h.numel() // self.n_units if self._is_known else 0
+        self._ones = torch.ones(self._n, dtype=h.dtype, device=h.device)
+        self._is_quick = (
+            self._is_known
+            and self._is_last
+            and h.dtype == self._block.dtype
+            and self._n <= _EXACT
+        )
+        is_rectifier = self.site.kind == "rectifier"
+        self._is_plain = self._is_quick and h.ndim == 2 and is_rectifier
 
     def close_block(self, before: int, update: int) -> Tensor | None:
         """Add up a block of updates.
@@ -109,21 +121,22 @@ class UnitCounter:
         """
         if not self._n_block:
             return None
-        counts = self._carry + self._block
+        counts = self._block if self._carry is None else self._carry + self._block
         fires = counts > 0
-        silence = before - self.last  # at least
-        self.longest = torch.where(
-            fires & (self.last != _NEVER), self.longest.maximum(silence), self.longest
-        )
-        self.first = torch.where(fires & (self.first == _NEVER), update, self.first)
+        silence = (before - self.last) * fires  # at least; below 0 at the first firing
+        self.longest = torch.maximum(self.longest, silence)
         self.last = torch.where(fires, update, self.last)
+        self.first = torch.minimum(self.first, self.last)
         self.active += counts
         self.n_values += self._n_block
         zeros: Tensor = 1 - counts.sum() / (self._n_block * self.n_units)
         self._block.zero_()
-        self._carry.zero_()
-        self._n_block = 0
+        self._carry, self._n_block = None, 0
         return zeros
+
+    def _add_to_carry(self, counts: Tensor) -> None:
+        counts = counts.double()
+        self._carry = counts if self._carry is None else self._carry + counts
 
     def facts(self) -> dict[str, Any]:
         """Return the counters as arrays.
@@ -135,9 +148,10 @@ class UnitCounter:
             for never), `longest` (the longest silence that ended, in updates), and
             `rate` (share of its outputs that were not 0).
         """
+        seen = self.first != _NEVER
         return {
-            "first": self.first.cpu().numpy(),
-            "last": self.last.cpu().numpy(),
+            "first": torch.where(seen, self.first, -1).cpu().numpy(),
+            "last": torch.where(seen, self.last, -1).cpu().numpy(),
             "longest": self.longest.cpu().numpy(),
             "rate": (self.active / max(self.n_values, 1)).cpu().numpy(),
         }

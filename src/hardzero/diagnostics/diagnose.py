@@ -22,9 +22,12 @@ def diagnose(
     Parameters
     ----------
     model : Module or object
-        Any ``torch.nn.Module``, or a `RectifierStack`, a `StackModel`, a fitted
-        estimator, or scikit-learn's MLPs, which become one. It runs in evaluation mode
-        and is left as it was: mode, buffers, gradients and random states.
+        Any ``torch.nn.Module``, also one of TorchScript; a program from
+        ``torch.export``; an ``onnx.ModelProto`` of common operators; or a
+        `RectifierStack`, a `StackModel`, a fitted estimator, or scikit-learn's MLPs,
+        which become one. It runs in evaluation mode and is left as it was: mode,
+        buffers, gradients and random states. Networks that are trained together are
+        looked at one by one.
     data : DataLoader, tuple or array
         Batches, each the model's input or (input, target); or arrays or tensors (X, y)
         or X, of which batches are made.
@@ -52,18 +55,27 @@ def diagnose(
             "diagnose needs PyTorch, which is not installed. Run pip install "
             "'hardzero[torch]'."
         ) from None
+    from hardzero.diagnostics.programs import Graph
     from hardzero.diagnostics.record import record
     from hardzero.diagnostics.rules import RULES, describe, facts
 
+    n_rows = _BATCH
     if isinstance(model, torch.nn.Module):
         network = model
+    elif isinstance(model, torch.export.ExportedProgram):
+        network, n_rows = model.module(), _rows_of(model) or _BATCH
+        if n_rows != _BATCH:
+            _check_multiple(data, n_rows)
+    elif hasattr(model, "graph") and hasattr(model, "opset_import"):
+        network = Graph(model)
     else:
         network, link, classes, own_loss = _converted(model, torch)
         data = _encoded(data, link, classes)
         loss = loss or (own_loss if _has_targets(data) else None)
     parameter = next(network.parameters(), None)
     dtype = torch.float32 if parameter is None else parameter.dtype
-    batches = each_batch(data, functools.partial(to_tensor, torch, dtype))
+    tensor = functools.partial(to_tensor, torch, dtype)
+    batches = each_batch(data, tensor, n_rows)
     found = record(network, batches, loss, optimizer)
     if not found.n_batches:
         raise ParameterError("data has no batches. Give at least one example.")
@@ -88,7 +100,8 @@ def _converted(model: Any, torch: Any) -> tuple[Any, str, Any, Any]:
     if not isinstance(stack, RectifierStack):
         raise ParameterError(
             f"the model is a {type(model).__name__}, expected a torch.nn.Module, a "
-            "RectifierStack, a StackModel, a fitted estimator or a scikit-learn MLP."
+            "program from torch.export, an onnx.ModelProto, a RectifierStack, a "
+            "StackModel, a fitted estimator or a scikit-learn MLP."
         )
     classes = getattr(model, "classes", getattr(model, "classes_", None))
     loss = {
@@ -130,7 +143,27 @@ def _encoded(data: Any, link: str, classes: Any) -> Any:
     return X, codes
 
 
-def each_batch(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+def _rows_of(program: Any) -> int | None:
+    """Return how many examples a batch must have, None if that is open."""
+    names = program.graph_signature.user_inputs
+    inputs = (n for n in program.graph.nodes if n.op == "placeholder")
+    shapes = [n.meta["val"].shape for n in inputs if n.name in names]
+    n_rows = shapes[0][0] if shapes and len(shapes[0]) else None
+    return n_rows if isinstance(n_rows, int) else None
+
+
+def _check_multiple(data: Any, n_rows: int) -> None:
+    X = data[0] if _has_targets(data) else data
+    if hasattr(X, "shape") and len(X) % n_rows:
+        raise ParameterError(
+            f"the program takes batches of {n_rows} examples, and X has {len(X):,}. "
+            "Give a multiple of that, or export it with a dynamic first axis."
+        )
+
+
+def each_batch(
+    data: Any, tensor: Callable[[Any], Any], n_rows: int = _BATCH
+) -> Iterator[tuple[Any, Any]]:
     """Go through data of any form that `diagnose` takes.
 
     Parameters
@@ -139,6 +172,8 @@ def each_batch(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, A
         Batches of inputs or of (input, target), or (X, y), or X.
     tensor : callable
         Makes a tensor of an array.
+    n_rows : int, default=256
+        Examples in a batch that is made of arrays.
 
     Yields
     ------
@@ -153,10 +188,10 @@ def each_batch(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, A
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     if is_pair and all(hasattr(part, "shape") or part is None for part in data):
         yield from _slices(
-            tensor(data[0]), None if data[1] is None else tensor(data[1])
+            tensor(data[0]), None if data[1] is None else tensor(data[1]), n_rows
         )
     elif hasattr(data, "shape"):
-        yield from _slices(tensor(data), None)
+        yield from _slices(tensor(data), None, n_rows)
     elif isinstance(data, Iterable):
         for batch in data:
             if isinstance(batch, Mapping):
@@ -172,13 +207,13 @@ def each_batch(data: Any, tensor: Callable[[Any], Any]) -> Iterator[tuple[Any, A
         )
 
 
-def _slices(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+def _slices(X: Any, y: Any, n_rows: int) -> Iterator[tuple[Any, Any]]:
     if y is not None and len(y) != len(X):
         raise ParameterError(
             f"X has {len(X)} rows and y has {len(y)}. Give one target for each."
         )
-    for start in range(0, len(X), _BATCH):
-        part = slice(start, start + _BATCH)
+    for start in range(0, len(X), n_rows):
+        part = slice(start, start + n_rows)
         yield X[part], None if y is None else y[part]
 
 

@@ -55,7 +55,8 @@ def with_history(found: Diagnosis, watch: "Watch") -> Diagnosis:
     findings = list(_with_first_bad(findings, watch))
     if "not-optimised" not in codes:
         findings += _never_moved(records, watch)
-    if found.healthy:  # else something else explains it
+    severities = {finding.severity for finding in findings}
+    if "serious" not in severities and "loss-at-entropy" not in codes:
         findings += _less_plastic(records, watch)
     order = {"serious": 0, "warning": 1, "note": 2}
     findings.sort(key=lambda finding: order[finding.severity])
@@ -190,9 +191,10 @@ def _with_deaths(
 
 def _with_shrinkage(finding: Finding, records: Records) -> Finding:
     """Say that weights shrank, if nearly all did, while nothing was learned."""
-    if len(records) < 2:
+    sized = [row for row in records if any(n.startswith("weight/") for n in row)]
+    if len(sized) < 2:
         return finding
-    first, last = records[0], records[-1]
+    first, last = sized[0], sized[-1]
     left = {
         name: last[name] / first[name]
         for name in first

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from hardzero.atomic import replacing
 from hardzero.errors import DataError, ParameterError
 
-__all__ = ["Diagnosis", "Finding", "Severity"]
+__all__ = ["Diagnosis", "Finding", "Severity", "visible"]
 
 Severity = Literal["note", "warning", "serious"]
 
@@ -183,8 +183,31 @@ class Diagnosis:
         lines = [f"{verdict}: {len(self.layers)} activations, {n:,} examples"]
         for finding in self.findings[:6]:
             lines += ["", f"{finding.severity}: {finding.summary}"]
+            if finding.when is not None:
+                lines += [f"  since    step {finding.when:,}"]
             lines += [f"  cause    {finding.cause}", f"  remedy   {finding.remedy}"]
             lines += [f"  {fact}" for fact in finding.evidence[:2]]
         if len(self.findings) > 6:
             lines += ["", f"... and {len(self.findings) - 6} more"]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
+
+
+def visible(text: str) -> str:
+    """Write out what cannot be printed or encoded, such as a lone surrogate.
+
+    Parameters
+    ----------
+    text : str
+        Any text; names of modules may hold whatever they like.
+
+    Returns
+    -------
+    str
+        The text with such characters as escapes of Python.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

@@ -103,9 +103,13 @@ class Watch:
         self._has_functions = False
         self._rows: list[dict[str, Any]] = []  # one a block; tensors on the device
         self._row: dict[str, Any] = {}
+        self._is_sampled = True  # whether the next step ends a block: the first ones do
         self._last_closed = 0  # the update that the last block ended with
         self._n_blocks, self._stride = 0, 1  # so far; from one that is kept to the next
-        self._exit = ExitStack()
+        self._exit, self._first_hooks = ExitStack(), ExitStack()
+        self._loss_module: nn.Module | None = None
+        self._last_pass: tuple[nn.Module, Any, Any, Any] | None = None
+        self._is_whole = False  # whether the model itself was called
         self._mode = ExitStack()
         self._samples: tuple[list[str], list[Tensor], list[Tensor]] | None = None
         self._named: list[tuple[str, Tensor]] = []
@@ -136,12 +140,16 @@ class Watch:
         if not self.unseen:
             # Some frameworks call the parts of a model, and never the model.
             for module in (self.model, *self.model.children()):
-                keep(module.register_forward_pre_hook(self._before).remove)
+                before = module.register_forward_pre_hook(self._before)
                 after = module.register_forward_hook(
                     self._after, always_call=True, with_kwargs=True
                 )
-                keep(after.remove)
-            keep(register_module_forward_hook(self._see_loss).remove)
+                kind = self._first_hooks if module is not self.model else self._exit
+                kind.callback(before.remove)
+                kind.callback(after.remove)
+            self._first_hooks.callback(
+                register_module_forward_hook(self._see_loss).remove
+            )
         if self.optimizer is None:
             keep(register_optimizer_step_pre_hook(self._before_step).remove)
             keep(register_optimizer_step_post_hook(self._after_step).remove)
@@ -158,9 +166,12 @@ class Watch:
     ) -> None:
         """Take all hooks away, whatever happened."""
         self._mode.close()
+        self._first_hooks.close()
         self._exit.close()
         if self.n_updates > self.every and self.n_updates % self.every:
             self._close_block()
+        if self._rows:
+            self._rows[-1] |= self._weights()
 
     def _read_parameters(self) -> None:
         self._named = [
@@ -316,9 +327,10 @@ class Watch:
 
     @_harmless
     def _before(self, module: nn.Module, _: Any) -> None:
-        if not self._counts() or self._outermost is not None:
+        if self._outermost is not None or not self._counts():
             return
         self._outermost = module
+        self._is_whole |= module is self.model
         for name in self._hooked:
             self._hooked[name] = 0
         if not self._is_sampled:
@@ -330,25 +342,16 @@ class Watch:
             )
 
     def _after(self, module: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
-        again = functools.partial(module, *inputs, **named)
-        if module is self._outermost:
-            self._outermost = None
-            self._mode.close()
-            self._finish_pass(again, outputs)
-
-    @_harmless
-    def _finish_pass(self, again: Callable[[], Any], outputs: Any) -> None:
-        if self.first_bad is None:
-            self._look_for_bad(again, outputs)
+        if self._outermost is not module:
+            return
+        self._outermost = None
+        self._mode.close()
+        self._last_pass = module, inputs, named, outputs
+        if self._loss_module is None:  # else a look at the loss is enough
+            self._look_for_bad()
 
     def _counts(self) -> bool:
         return bool(self.model.training and torch.is_grad_enabled())
-
-    @property
-    def _is_sampled(self) -> bool:
-        """Whether the next step ends a block; each of the first few does."""
-        number = self.n_updates + 1
-        return number <= self.every or number % self.every == 0
 
     @property
     def _is_thorough(self) -> bool:
@@ -397,7 +400,10 @@ class Watch:
                 names.append(f"{label}#{number + 1}")
             counter = self._counters.get(names[number])
             if counter is not None:
-                self._see_outputs(counter, outputs)
+                if self._is_sampled:
+                    self._see_outputs(counter, outputs)
+                else:
+                    counter.count(outputs)
 
         self._exit.callback(module.register_forward_hook(see).remove)
 
@@ -406,7 +412,8 @@ class Watch:
         with torch._C.DisableTorchFunction():  # our own calls are none of the model's
             if counter.site.kind in ("rectifier", "leaky"):
                 counter.count(outputs)
-            if self._is_sampled and f"signal/{counter.site.name}" not in self._row:
+            is_due = self._is_sampled and self._is_thorough
+            if is_due and f"signal/{counter.site.name}" not in self._row:
                 self._measure(counter.site.name, counter, outputs)
 
     def _measure(self, name: str, counter: UnitCounter, outputs: Tensor) -> None:
@@ -421,16 +428,18 @@ class Watch:
                 row.setdefault(f"gradient/{name}", size)
 
             outputs.register_hook(see)
-        if self._is_thorough:
-            units = h.movedim(counter.unit_axis, -1).reshape(-1, counter.n_units)
-            sizes = units.abs().float().mean(0)
-            row[f"dormant/{name}"] = (sizes <= _DORMANT * sizes.mean()).float().mean()
-            step = max(len(units) // _ROWS, 1)
-            row[f"rank/{name}"] = _effective_rank(units[::step][:_ROWS].float())
+        units = h.movedim(counter.unit_axis, -1).reshape(-1, counter.n_units)
+        sizes = units.abs().float().mean(0)
+        row[f"dormant/{name}"] = (sizes <= _DORMANT * sizes.mean()).float().mean()
+        step = max(len(units) // _ROWS, 1)
+        row[f"rank/{name}"] = _effective_rank(units[::step][:_ROWS].float())
 
-    def _look_for_bad(self, again: Callable[[], Any], outputs: Any) -> None:
+    @_harmless
+    def _look_for_bad(self) -> None:
         """Look once for outputs that are not finite, and for what made them."""
-        result = main_output(outputs)
+        if self.first_bad is not None or self._last_pass is None:
+            return
+        result = main_output(self._last_pass[-1])
         if result is None or not result.is_floating_point():
             return
         if result.device.type != "cpu" and not self._is_sampled:
@@ -446,9 +455,9 @@ class Watch:
         )
         self.first_bad = FirstBad(self.n_updates, bad)
         if not bad:
-            self._find_operation(again)
+            self._find_operation(*self._last_pass[:3])
 
-    def _find_operation(self, again: Callable[[], Any]) -> None:
+    def _find_operation(self, part: Any, inputs: Any, named: Any) -> None:
         """Run the pass again, to see which operation put out what is not finite."""
         found = self.first_bad
         assert found is not None
@@ -465,7 +474,7 @@ class Watch:
         with left_alone(self.model), torch.no_grad():
             self.model.train()
             with watching_calls(self.model, lambda _: None, every):
-                again()
+                part(*inputs, **named)
 
     @_harmless
     def _see_loss(self, module: nn.Module, _: Any, outputs: Any) -> None:
@@ -475,7 +484,17 @@ class Watch:
             and outputs.numel() == 1
             and outputs.requires_grad
         ):
-            self._loss = outputs.detach()
+            self._loss, self._loss_module = outputs.detach(), module
+            is_cheap = outputs.device.type == "cpu" or self._is_sampled
+            if is_cheap and not math.isfinite(self._loss.item()):
+                self._look_for_bad()
+
+    def _settle(self) -> None:
+        """Keep only the hooks that the first update has shown to be needed."""
+        if self._is_whole and self._loss_module is not None:
+            self._first_hooks.close()
+            hook = self._loss_module.register_forward_hook(self._see_loss)
+            self._exit.callback(hook.remove)
 
     # Hooks on optimizers
 
@@ -523,8 +542,13 @@ class Watch:
     def _count_update(self) -> None:
         ends_block = self._is_sampled
         self.n_updates += 1
+        self._last_pass = None
         if ends_block:
             self._close_block()
+        number = self.n_updates + 1
+        self._is_sampled = number <= self.every or number % self.every == 0
+        if self.n_updates == 1:
+            self._settle()
 
     def _close_block(self) -> None:
         row = self._row
@@ -543,10 +567,7 @@ class Watch:
         if self._is_thorough:
             self._read_parameters()  # heads get replaced
             row |= dict(self._balances())
-        row["weights"] = (
-            [f"weight/{name}" for name, _ in self._named],
-            _norms([p.detach() for _, p in self._named]),
-        )
+            row |= self._weights()
         self._samples, self._row = None, {}
         if self._n_blocks % self._stride == 0:
             self._rows.append(row)
@@ -556,16 +577,21 @@ class Watch:
             del self._rows[1::2]
             self._stride *= 2
 
+    def _weights(self) -> dict[str, Any]:
+        if not self._named:
+            return {}
+        names = [f"weight/{name}" for name, _ in self._named]
+        return {"weights": (names, _norms([p.detach() for _, p in self._named]))}
+
     def _balances(self) -> Iterator[tuple[str, Tensor]]:
         """Yield for each rectifier layer how far it is out of balance."""
         if self._pairs is None:
             self._pairs = list(_pairs(self.model, self._counters.values()))
         for name, below, above in self._pairs:
-            incoming = below.weight.detach().square().sum()
-            if below.bias is not None:
-                incoming = incoming + below.bias.detach().square().sum()
-            outgoing = above.weight.detach().square().sum()
-            yield f"balance/{name}", incoming - outgoing
+            incoming = [p for p in (below.weight, below.bias) if p is not None]
+            sides = [*incoming, above.weight]
+            squares = _norms([side.detach() for side in sides]).square()
+            yield f"balance/{name}", squares[:-1].sum() - squares[-1]
 
 
 def _root_mean_square(values: Tensor) -> Tensor:

@@ -59,10 +59,6 @@ class UnitRecord:
     fired: Any = 0.0  # for each unit: in how many examples it was above 0
     active: Any = 0.0  # for each unit: how many of its values were not 0
     flat: Any = 0.0  # for each unit of a bounded function: values with a small slope
-    size: Any = 0.0  # for each unit: sum of |h|
-    squares: Any = 0.0  # for each unit: sum of h^2
-    lowest: Any = math.inf  # for each unit
-    highest: Any = -math.inf
     input_sum: Any = 0.0  # of pre-activations, for each unit
     input_squares: Any = 0.0
     input_highest: Any = -math.inf
@@ -92,16 +88,12 @@ class UnitRecord:
         fires = positive.any(1)
         self.fired = self.fired + fires.sum(0, dtype=torch.float64)
         self.active = self.active + positive.sum((0, 1), dtype=torch.float64)
-        wide = after.to(torch.float32)
-        self.size = self.size + wide.abs().sum((0, 1), dtype=torch.float64)
-        self.squares = self.squares + wide.square().sum((0, 1), dtype=torch.float64)
-        self.lowest = torch.minimum(_as(self.lowest, wide), wide.amin((0, 1)))
-        self.highest = torch.maximum(_as(self.highest, wide), wide.amax((0, 1)))
         shares = 1 - positive.to(torch.float32).mean((1, 2))
         self.zero_share += float(shares.sum())
         self.zero_share_squared += float(shares.square().sum())
         self.n_silent_examples += int((shares == 1).sum())
         if self.site.kind == "bounded":
+            wide = after.to(torch.float32)
             slope = (
                 1 - wide.square()
                 if "tanh" in self.site.function
@@ -126,6 +118,11 @@ class UnitRecord:
                 counts[1] += share
 
     @property
+    def has_inputs(self) -> bool:
+        """Whether pre-activations were seen."""
+        return isinstance(self.input_sum, Tensor)
+
+    @property
     def never_fired(self) -> Any:
         """For each unit whether it was 0 in all examples."""
         return (self.fired == 0).cpu().numpy()
@@ -142,13 +139,10 @@ class ParameterRecord:
 
     name: str
     shape: tuple[int, ...]
-    norm: float
     is_finite: bool
     requires_grad: bool
     is_optimised: bool | None  # None without an optimiser
     gradient_squares: float = 0.0
-    n_nonzero: int = 0  # entries of gradients that were not 0, over all batches
-    n_batches: int = 0
     has_gradient: bool = False
 
 
@@ -165,12 +159,15 @@ class Record:
     input_lowest: Any = None
     input_highest: Any = None
     losses: list[float] = field(default_factory=list)
+    loss_name: str = ""
     labels: dict[int, int] | None = None  # examples of each class
     targets: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # n, sum, sq
     target_lowest: float = math.inf
     makers: dict[str, str] = field(default_factory=dict)  # types of modules
     # Of linear maps and normalisations: for each unit bias and norm of the weights.
     incoming: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    # Of linear maps that are trained: how many units equal another, and of how many.
+    clones: dict[str, tuple[int, int]] = field(default_factory=dict)
     output_lowest: Any = None
     output_highest: Any = None
     output_site: str | None = None  # the activation that the model ends with
@@ -206,6 +203,8 @@ def record(
         The sums.
     """
     found = Record()
+    if loss is not None:
+        found.loss_name = getattr(loss, "__name__", type(loss).__name__)
     optimised = None
     if optimizer is not None:
         optimised = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -214,14 +213,19 @@ def record(
         found.parameters[name] = ParameterRecord(
             name,
             tuple(values.shape),
-            float(values.float().norm()),
             bool(torch.isfinite(values).all()),
             parameter.requires_grad,
             None if optimised is None else id(parameter) in optimised,
         )
     for name, module in model.named_modules():
-        found.makers[name] = type(module).__name__
+        kind = getattr(module, "original_name", type(module).__name__)
+        if "Norm" not in kind and hasattr(module, "running_mean"):
+            kind = "BatchNorm"  # in programs from torch.export names of types are lost
+        found.makers[name] = kind
         weights, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+        is_map = "Embedding" not in kind and "Transpose" not in kind
+        if is_map and isinstance(weights, Tensor) and _is_learned(weights):
+            found.clones[name] = _n_clones(weights, bias), len(weights)
         if isinstance(weights, Tensor) and isinstance(bias, Tensor):
             rows = weights.detach().double().cpu()
             if "ConvTranspose" in type(module).__name__:
@@ -238,12 +242,31 @@ def record(
     return found
 
 
+def _is_learned(weights: Tensor) -> bool:
+    """Return whether it is a matrix that is trained; fixed filters may be equal."""
+    return bool(weights.requires_grad) and weights.ndim > 1
+
+
+def _n_clones(weights: Tensor, bias: Any) -> int:
+    """Return how many units have weights, not all 0, and bias of another unit."""
+    rows = weights.detach().reshape(len(weights), -1).float()
+    is_used = (rows != 0).any(1)
+    if isinstance(bias, Tensor) and len(bias) == len(rows):
+        rows = torch.cat([rows, bias.detach().float()[:, None]], 1)
+    rows = rows[is_used]
+    if not len(rows):
+        return 0
+    counts = torch.unique(rows, dim=0, return_counts=True)[1]
+    return int(counts[counts > 1].sum())
+
+
 def _add_batch(
     found: Record, model: nn.Module, inputs: Any, targets: Any, loss: Loss | None
 ) -> None:
-    n = _n_examples(inputs)
+    axis = _example_axis(model, inputs, targets)
+    n = _n_examples(inputs, axis)
     labels = _labels(targets, n)
-    _add_inputs(found, inputs)
+    _add_inputs(found, inputs, axis)
     _add_targets(found, targets, labels)
     softmaxed: list[Tensor] = []
     made: list[tuple[UnitRecord, Tensor]] = []
@@ -302,13 +325,11 @@ def _add_gradients(
     gradients = torch.autograd.grad(value, wanted, allow_unused=True)
     for (name, _), gradient in zip(named, gradients, strict=False):
         of_parameter = found.parameters[name]
-        of_parameter.n_batches += 1
         if gradient is None:
             continue
         of_parameter.has_gradient = True
         dense = gradient.coalesce().values() if gradient.is_sparse else gradient
         of_parameter.gradient_squares += float(dense.float().square().sum())
-        of_parameter.n_nonzero += int(torch.count_nonzero(dense))
         if found.bad_gradient is None and not bool(torch.isfinite(dense).all()):
             found.bad_gradient = name
     for (units, _), gradient in zip(
@@ -319,11 +340,12 @@ def _add_gradients(
             units.n_gradients += gradient.numel()
 
 
-def _add_inputs(found: Record, inputs: Any) -> None:
+def _add_inputs(found: Record, inputs: Any, axis: int) -> None:
     x = main_output(inputs)
     if x is None or not x.is_floating_point() or x.ndim < 2:
         return
-    flat = x.detach().reshape(x.shape[0], -1).to(torch.float64)
+    rows = x.detach().movedim(axis, 0)
+    flat = rows.reshape(len(rows), -1).to(torch.float64)
     if found.input_sum is not None and found.input_sum.shape[0] != flat.shape[1]:
         return
     if found.input_sum is None:
@@ -381,9 +403,22 @@ def _as(value: Any, like: Tensor) -> Tensor:
     return torch.full((like.shape[-1],), value, dtype=like.dtype, device=like.device)
 
 
-def _n_examples(inputs: Any) -> int:
+def _example_axis(model: nn.Module, inputs: Any, targets: Any) -> int:
+    """Return 1 if sequences come first, as in recurrent layers by default."""
     x = main_output(inputs)
-    return int(x.shape[0]) if x is not None and x.ndim else 1
+    if x is None or x.ndim < 2:
+        return 0
+    if getattr(model, "batch_first", True) is False:
+        return 1 if x.ndim == 3 else 0
+    # Inside, a module may turn the axes; then the targets tell.
+    is_first = (getattr(m, "batch_first", True) is False for m in model.modules())
+    n = len(targets) if isinstance(targets, Tensor) and targets.ndim else None
+    return 1 if n == x.shape[1] != x.shape[0] and any(is_first) else 0
+
+
+def _n_examples(inputs: Any, axis: int) -> int:
+    x = main_output(inputs)
+    return int(x.shape[axis]) if x is not None and x.ndim else 1
 
 
 def main_output(outputs: Any) -> Tensor | None:
@@ -469,13 +504,16 @@ def left_alone(model: nn.Module) -> Iterator[None]:
     None
         For the block.
     """
-    modes = {module: module.training for module in model.modules()}
+    # A frozen module of TorchScript has no mode.
+    modes = {m: m.training for m in model.modules() if hasattr(m, "training")}
     buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
     gradients = {p: p.grad for p in model.parameters()}
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
-        model.eval()
+        # A program from torch.export has its mode for ever.
+        with contextlib.suppress(NotImplementedError):
+            model.eval()
         yield
     finally:
         for module, was_training in modes.items():

@@ -25,6 +25,9 @@ _ENOUGH: Final = 3000  # examples for "dead"; below, a unit was only not seen fi
 _SOME: Final = 0.2
 _HALF: Final = 0.5
 _NEARLY_ALL: Final = 0.9
+_GONE: Final = 0.02  # norm of a unit's weights; initialisations make it 0.5 to 1.5
+_FAINT: Final = 0.03  # spread of pre-activations relative to the norm of weights
+_UNBALANCED: Final = 100.0  # between norms of neighbouring layers
 _SMALL, _LARGE = 1e-4, 1e4  # of signals, relative to those of another layer
 
 
@@ -157,7 +160,9 @@ def _dead_units(found: Record) -> Iterator[Finding]:
         rate = 1 - 0.05 ** (1 / units.n_examples)
         severity = _how_bad(found, units, share)
         cause, remedy, others, confidence = _why_dead(found, units, dead)
-        if _is_constant(units) and units is not next(iter(found.sites.values())):
+        if _all_inputs_are_constant(found):
+            severity = "note"  # it says nothing of the units
+        if _is_constant(found, units) and units is not next(iter(found.sites.values())):
             severity = "note"
             cause = (
                 "What reaches this layer is nearly the same for all examples, so the "
@@ -167,7 +172,7 @@ def _dead_units(found: Record) -> Iterator[Finding]:
             others, confidence = (), 0.8
         if severity == "note" and others:
             cause = f"Few enough to do no harm. {cause}"
-            remedy = "Nothing, or prune them to save work."
+            remedy = "Nothing, or hardzero.remedies.prune_dead to save work."
         word = "dead" if units.n_examples >= _ENOUGH else "not seen firing"
         yield Finding(
             "dead-units",
@@ -184,6 +189,55 @@ def _dead_units(found: Record) -> Iterator[Finding]:
             remedy,
             others,
             confidence,
+        )
+
+
+def _cloned_units(found: Record) -> Iterator[Finding]:
+    """Find units that compute the same, as after a constant initialisation."""
+    for name, (n_clones, n_units) in found.clones.items():
+        if n_clones < max(2, _HALF * n_units):
+            continue
+        yield Finding(
+            "cloned-units",
+            "note" if _has_learned(found) else "warning",
+            name or "model",
+            f"{n_clones} of {n_units} units of {name or 'the model'} have the weights "
+            "and bias of another unit.",
+            (f"equal in every bit: {n_clones} of {n_units}",),
+            "The weights were set to one constant, or units were copied. Units that "
+            "are equal get equal gradients as long as what reads them is equal, too: "
+            "they learn as one.",
+            "Draw the weights at random, as PyTorch does unless told otherwise.",
+            ("learning rate: updates do not make units equal",),
+            0.9,
+        )
+
+
+def _constant_units(found: Record) -> Iterator[Finding]:
+    """Find units that fire with the same value for all examples: no dead ones."""
+    for units in found.sites.values():
+        if units.site.kind != "rectifier" or not units.has_inputs:
+            continue
+        mean, spread = _moments(units)
+        constant = (mean > 0) & (spread <= 1e-5 * mean)
+        n_constant = int(constant.sum())
+        if not n_constant or found.n_examples < 2 or _all_inputs_are_constant(found):
+            continue
+        kind = found.makers.get(units.maker, "")
+        yield Finding(
+            "constant-units",
+            "warning" if n_constant > _HALF * units.n_units else "note",
+            units.site.name,
+            f"{n_constant} of {units.n_units} units of {units.site.name} put out one "
+            f"value above 0 for all {units.n_examples:,} examples.",
+            (f"deviation up to {spread[constant].max():.2g}",),
+            f"{units.maker} ({kind}) multiplies by 0 or nearly so and adds its bias."
+            if "Norm" in kind
+            else "Their weights are 0 or nearly so, and their biases are not.",
+            "They are biases of the next layer: fold them into it, or let their scale "
+            "grow again by a lower penalty.",
+            ("dead units: these fire, but carry nothing",),
+            0.85,
         )
 
 
@@ -253,12 +307,16 @@ def _untrained(found: Record) -> Iterator[Finding]:
         )
     frozen = [p.name for p in parameters if not p.requires_grad]
     if frozen:
+        sizes = {p.name: math.prod(p.shape) for p in parameters}
+        share = sum(sizes[name] for name in frozen) / max(sum(sizes.values()), 1)
         everything = len(frozen) == len(parameters)
+        is_stuck = share > _HALF and not _has_learned(found)
         yield Finding(
             "frozen",
-            "serious" if everything else "note",
+            "serious" if everything or (is_stuck and found.losses) else "note",
             frozen[0],
-            f"{len(frozen)} of {len(parameters)} parameters have requires_grad=False.",
+            f"{len(frozen)} of {len(parameters)} parameters, {share:.0%} of all "
+            "numbers, have requires_grad=False.",
             (f"frozen: {', '.join(frozen[:5])}",),
             "They were frozen on purpose, or left so after fine-tuning.",
             "If they should learn, call requires_grad_(True).",
@@ -298,7 +356,7 @@ def _signals(found: Record) -> Iterator[Finding]:
         return
     factor = (low / high) ** (1 / (len(of_sites) - 1)) if low > 0 else 0.0
     ratio = low / high
-    if _SMALL < ratio < _LARGE:
+    if _SMALL < ratio < _LARGE or _has_shrunk(found):
         return
     shrinks = ratio <= _SMALL
     yield Finding(
@@ -328,7 +386,7 @@ def _inputs(found: Record) -> Iterator[Finding]:
     if constant.any():
         yield Finding(
             "inactive-inputs",
-            "note",
+            "serious" if constant.all() else "note",
             "input",
             f"{int(constant.sum())} of {len(constant)} input features are the same in "
             f"all {found.n_examples:,} examples.",
@@ -350,7 +408,7 @@ def _inputs(found: Record) -> Iterator[Finding]:
                 f"{found.n_examples:,} examples",
             ),
             "The features are not scaled.",
-            "Divide by the largest value, or standardise (StandardScaler.",
+            "Divide by the largest value, or standardise (StandardScaler).",
             confidence=0.9,
         )
 
@@ -368,19 +426,44 @@ def _stuck_loss(found: Record) -> Iterator[Finding]:
         "loss-at-entropy",
         "warning",
         "output",
-        f"The loss, {loss:.4g}, is that of predicting the shares of the classes, "
+        f"The loss, {loss:.4g}, is that of the best constant prediction, "
         f"{entropy:.4g}, whatever the input.",
         (
             f"largest difference of an output over examples {found.output_spread:.2g}",
-            f"{found.n_examples:,} examples of {len(found.labels or ())} classes",
+            f"{found.n_examples:,} examples{_classes(found)}",
         ),
+        *_why_stuck(found, is_constant),
+    )
+
+
+def _why_stuck(
+    found: Record, is_constant: bool
+) -> tuple[str, str, tuple[str, ...], float]:
+    """Return cause, remedy, what is not the cause, and confidence."""
+    if _has_shrunk(found):
+        sizes = sorted(_layer_sizes(found))
+        return (
+            "The weights of most layers are next to nothing (median norm of a unit's "
+            f"weights {sizes[len(sizes) // 2]:.2g}): a penalty or weight decay took "
+            "them, or they were drawn too small.",
+            "Lower the penalty or the weight decay by a factor of ten; if there is "
+            "none, initialise anew (hardzero.remedies.initialise).",
+            ("learning rate: weights that it throws off become large",),
+            0.8,
+        )
+    return (
         "The network has not learned anything from the inputs"
         + (": it puts out the same for all." if is_constant else "."),
         "If training is over: try a single batch first, which any sound network learns "
         "by heart; then look at rate, scale and whether inputs and labels belong "
         "together.",
-        confidence=0.7,
+        (),
+        0.7,
     )
+
+
+def _classes(found: Record) -> str:
+    return "" if found.labels is None else f" of {len(found.labels)} classes"
 
 
 RULES: Final[tuple[Callable[[Record], Iterator[Finding]], ...]] = (
@@ -389,6 +472,8 @@ RULES: Final[tuple[Callable[[Record], Iterator[Finding]], ...]] = (
     _softmax_twice,
     _rectified_output,
     _dead_units,
+    _cloned_units,
+    _constant_units,
     _saturation,
     _exploding_signal,
     _untrained,
@@ -484,17 +569,28 @@ def _has_learned(found: Record) -> bool:
 def _absorbs_scale(found: Record) -> bool:
     """Return whether the first layer makes pre-activations of a sound size."""
     first = next(iter(found.sites.values()), None)
-    if first is None or not hasattr(first.input_squares, "cpu"):
+    if first is None or not first.has_inputs:
         return False
     mean_square = float(_column(first.input_squares).mean()) / first.n_values
     return mean_square < 100
 
 
 def _entropy(found: Record) -> float | None:
-    """Return the loss of predicting the shares of the classes, if there are any."""
-    if found.labels is None or len(found.labels) < 2:
+    """Return the loss of the best constant prediction, if it is known."""
+    name = found.loss_name.lower().replace("_", "")
+    n, total, squares = found.targets
+    if found.labels is not None:
+        counts = np.array(list(found.labels.values()), dtype=float)
+    elif not n or squares == total * total / n:
         return None
-    counts = np.array(list(found.labels.values()), dtype=float)
+    elif name.startswith(("bce", "binarycrossentropy")) and squares == total:
+        counts = np.array([n - total, total])
+    elif name.startswith("mse"):
+        return squares / n - (total / n) ** 2
+    else:
+        return None
+    if np.count_nonzero(counts) < 2:
+        return None
     shares = counts / counts.sum()
     return -float((shares * np.log(shares)).sum())
 
@@ -514,7 +610,7 @@ def _why_dead(
             ("learning rate of the layer before: the normalisation undoes its scale",),
             0.8,
         )
-    if bias is None or weights is None or len(bias) != len(dead):
+    if bias is None or len(bias) != len(dead) or not units.has_inputs:
         return (
             "Their pre-activations are never above 0; what made them so cannot be seen "
             "from here.",
@@ -530,7 +626,7 @@ def _why_dead(
         return (
             "Their incoming weights have shrunk to almost nothing: a penalty or weight "
             "decay took them.",
-            "Lower the penalty; such units can be pruned without changing outputs.",
+            "Lower the penalty; hardzero.remedies.prune_dead takes such units out.",
             ("learning rate: it leaves large weights behind, not small ones",),
             0.75,
         )
@@ -541,10 +637,21 @@ def _why_dead(
             "Their biases are strongly negative (median "
             f"{np.median(bias[dead]):.3g}): set so at the start, or driven there by "
             "updates.",
-            "Set these biases to 0 (or revive the units); if they fall again, lower "
-            "the learning rate.",
+            "Set these biases to 0, or revive the units (hardzero.remedies.revive); if "
+            "they fall again, lower the learning rate.",
             ("input scale: the part of the inputs is smaller than the bias",),
             0.7,
+        )
+    sizes = _layer_sizes(found)
+    if sizes and min(sizes) > 0 and max(sizes) > _UNBALANCED * min(sizes):
+        return (
+            "The scales of the layers are unbalanced: the norm of a unit's weights is "
+            f"{min(sizes):.2g} in one layer and {max(sizes):.2g} in another, so a rate "
+            "that suits one throws the other off.",
+            "Even them out (hardzero.remedies.rebalance, which keeps the function), "
+            "then revive the units.",
+            (),
+            0.6,
         )
     scale = _input_scale(found)
     is_first = units is next(iter(found.sites.values()))
@@ -552,27 +659,62 @@ def _why_dead(
         return (
             f"Inputs are on a scale of {scale:.3g}: a step that suits the bias throws "
             "the weights far off.",
-            "Scale the inputs and train anew.",
+            "Scale the inputs (hardzero.remedies.rescale_inputs) and train anew.",
             (),
             0.7,
         )
     return (
         "Their weights turn every input of the data to below 0: updates threw them "
         "there, most often at a learning rate that is too high.",
-        "Revive the units and lower the learning rate, above all in the first steps.",
+        "Lower the learning rate, above all in the first steps, and revive the units "
+        "(hardzero.remedies.revive).",
         ("biases: they are smaller than what the weights contribute",),
         0.6,
     )
 
 
-def _is_constant(units: UnitRecord) -> bool:
-    """Return whether pre-activations hardly differ from example to example."""
-    if not hasattr(units.input_highest, "cpu"):
+def _is_constant(found: Record, units: UnitRecord) -> bool:
+    """Return whether what the layer below adds to biases hardly differs."""
+    if not units.has_inputs:
         return False
-    mean = _column(units.input_sum) / units.n_values
-    variance = _column(units.input_squares) / units.n_values - mean**2
-    spread = np.sqrt(np.maximum(variance, 0))
+    mean, spread = _moments(units)
+    if not np.isfinite(spread).all():
+        return False
+    bias, norms = found.incoming.get(units.maker, (None, None))
+    if bias is not None and len(bias) == len(mean):
+        if np.median(spread / (norms + 1e-30)) < _FAINT:
+            return True
+        mean = mean - bias
     return bool(np.median(spread / (np.abs(mean) + 1e-30)) < 0.1)
+
+
+def _moments(units: UnitRecord) -> tuple[Array, Array]:
+    """Return mean and deviation of each unit's pre-activation."""
+    mean = _column(units.input_sum) / units.n_values
+    mean_square = _column(units.input_squares) / units.n_values
+    with np.errstate(invalid="ignore", over="ignore"):
+        return mean, np.sqrt(np.maximum(mean_square - mean**2, 0))
+
+
+def _all_inputs_are_constant(found: Record) -> bool:
+    if found.input_lowest is None or found.n_examples < 2:
+        return False
+    return bool((found.input_lowest == found.input_highest).all())
+
+
+def _has_shrunk(found: Record) -> bool:
+    """Return whether the weights of nearly all layers are next to nothing."""
+    sizes = _layer_sizes(found)
+    return len(sizes) > 1 and sorted(sizes)[len(sizes) // 2] < _GONE
+
+
+def _layer_sizes(found: Record) -> list[float]:
+    """Return the median norm of a unit's weights, for each linear map."""
+    return [
+        float(np.median(norms))
+        for name, (_, norms) in found.incoming.items()
+        if "Norm" not in found.makers.get(name, "")
+    ]
 
 
 def _input_scale(found: Record) -> float | None:
@@ -583,17 +725,15 @@ def _input_scale(found: Record) -> float | None:
 
 
 def _pre_activations(units: UnitRecord, dead: Array) -> tuple[str, ...]:
-    if not hasattr(units.input_highest, "cpu"):
+    if not units.has_inputs:
         return ()
     highest = _column(units.input_highest)[dead]
     return (f"their largest pre-activation: median {np.median(highest):.3g}",)
 
 
 def _column(values: Any) -> Array:
-    if hasattr(values, "cpu"):
-        array: Array = values.double().cpu().numpy()
-        return array
-    return np.zeros(1)
+    array: Array = values.double().cpu().numpy()
+    return array
 
 
 def _mean(values: list[float]) -> float:

@@ -6,18 +6,24 @@ may be used at several places. So nothing is read off the list of modules: a
 spelled like, and it keeps fused layers from hiding theirs. Hooks on all modules say in
 which one a call happens.
 
+Within TorchScript there are no such calls. There a `TorchDispatchMode` hands the
+operators on, and the function mode sees those. It sees those of a program from
+torch.export, too. In which module they happen is told by the parameters that they use.
+
 Which axis of a tensor counts units is not guessed from its shape: a linear map puts
 them last, a convolution second, and everything else hands its input's axis on.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["Call", "Kind", "Site", "watching_calls"]
@@ -76,6 +82,7 @@ _LAST: Final = frozenset(
         "embedding",
         "embedding_bag",
         "layer_norm",
+        "native_layer_norm",
         "multi_head_attention_forward",
         "scaled_dot_product_attention",
         "rnn_relu",
@@ -87,7 +94,10 @@ _LAST: Final = frozenset(
         "cdist",
     ]
 )
-_FLATTENS: Final = frozenset({"flatten", "reshape", "view"})
+_FLATTENS: Final = frozenset({"flatten", "reshape", "view", "_unsafe_view"})
+_SOFTMAXES: Final = frozenset({"softmax", "log_softmax", "_softmax", "_log_softmax"})
+
+_NOT_MADE: Final = ("__get", "empty", "new_empty")  # nothing was computed
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,11 @@ def watching_calls(
         Hooks are removed at the end, however it comes.
     """
     names = {module: name for name, module in model.named_modules()}
+    scripted = {m for m in names if isinstance(m, torch.jit.ScriptModule)}
+    # Hooks of scripted modules are not run; what happens in one counts for the module
+    # around it.
+    if inside is None and model in scripted:
+        inside = model
     stack: list[nn.Module] = [] if inside is None else [inside]
     counts: dict[str, int] = {}
 
@@ -183,18 +198,42 @@ def watching_calls(
             pass
 
     handles = []
-    for module in names:
+    for module in names.keys() - scripted:
         if module is inside:
             continue  # it was entered, and its own hooks may end the block
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))
     mode = _Mode(lambda: names[stack[-1]] if stack else None, counts, seen, every)
+    mode.owners = _owners(model)
     try:
-        with mode:
+        with ExitStack() as modes:
+            if scripted:  # and not fused
+                modes.enter_context(torch.jit.optimized_execution(False))
+            modes.enter_context(mode)
+            if scripted:
+                modes.enter_context(_Through())
             yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _owners(model: nn.Module) -> dict[int, str]:
+    """Return for the memory of each parameter the name of its module."""
+    return {
+        parameter.untyped_storage().data_ptr(): name.rpartition(".")[0]
+        for name, parameter in model.named_parameters()
+        if not parameter.is_meta
+    }
+
+
+class _Through(TorchDispatchMode):  # type: ignore[misc]
+    """Hand operators on, which is a call that the function mode sees."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
@@ -210,6 +249,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         self._counts = counts
         self._seen = seen
         self._every = every
+        self.owners: dict[int, str] = {}
         self._axes: Any = WeakTensorKeyDictionary()
         self._makers: Any = WeakTensorKeyDictionary()
 
@@ -220,7 +260,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         module = self._current()
         if module is None:
             return func(*args, **kwargs)
-        name = getattr(func, "__name__", "")
+        name = getattr(func, "__name__", "").partition(".")[0]  # not its overload
         kind = None
         if args or kwargs:
             kind = _kind(name, args, kwargs)
@@ -234,19 +274,33 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         if kind and before is not None and (is_in_place or _has_inplace(func, args)):
             kept = before.detach().clone()
         out = func(*args, **kwargs)
-        result = out[0] if name.startswith("rnn_") and isinstance(out, tuple) else out
+        has_more = name.startswith(("rnn_", "native_")) and isinstance(out, tuple)
+        result = out[0] if has_more else out
         if not isinstance(result, Tensor):
             return out
         self._remember(name, args, before, known, result)
-        if kind is None and _rectifies_by_mask(name, args, result):
-            kind, kept = "rectifier", None
+        if kind is None:
+            masked = _masked(name, args, result)
+            if masked is not None:
+                kind, kept = "rectifier", masked
+                maker = self._makers.get(masked, "")
+        place = module
+        if isinstance(func, OpOverload):
+            module = self._owner(args) or maker or module
+            place = f"{name.strip('_')} after {module}" if module else ""
         if kind is not None:
-            self._report(module, name, kind, kept, result, maker)
-        if not name.startswith("__get"):
+            self._report(module, place or "model", name, kind, kept, result, maker)
+        if not name.startswith(_NOT_MADE):
             self._makers[result] = module
-        if self._every is not None and not name.startswith("__get"):
-            self._every(module, name, result)
+            if self._every is not None:
+                self._every(module, name, result)
         return out
+
+    def _owner(self, args: Any) -> str | None:
+        """Return the module whose parameter is among the arguments."""
+        tensors = (a for a in args if isinstance(a, Tensor) and not a.is_meta)
+        found = (self.owners.get(a.untyped_storage().data_ptr()) for a in tensors)
+        return next(filter(None, found), None)
 
     def _remember(
         self,
@@ -262,6 +316,11 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
             axis = out.ndim - 1
         elif name in _CONVOLUTIONS:
             axis = out.ndim - 1 - int(name.rstrip("d")[-1])
+        elif name in {
+            "convolution",
+            "_convolution",
+        }:  # the operator below; it is given batches only
+            axis = 1
         elif name in _FLATTENS and before is not None and out.shape != before.shape:
             axis = out.ndim - 1 if out.ndim == 2 else None
         elif name in {"transpose", "permute", "swapaxes", "t", "T", "movedim"}:
@@ -280,20 +339,20 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
     def _report(
         self,
         module: str,
+        where: str,
         name: str,
         kind: Kind,
         before: Tensor | None,
         out: Tensor,
         maker: str,
     ) -> None:
-        number = self._counts.get(module, 0)
-        self._counts[module] = number + 1
-        where = module or "model"
+        number = self._counts.get(where, 0)
+        self._counts[where] = number + 1
         label = where if number == 0 else f"{where}#{number + 1}"
         axis = self._axes.get(out)
         if out.ndim == 0:
             return
-        site = Site(label, module, name.rstrip("_"), kind)
+        site = Site(label, module, name.strip("_"), kind)
         sure = axis is not None
         place = axis if sure else out.ndim - 1
         self._seen(Call(site, before, out, place, sure, maker))
@@ -306,7 +365,7 @@ def _kind(name: str, args: Any, kwargs: Any) -> Kind | None:
         return "leaky"
     if name in _BOUNDED:
         return "bounded"
-    if name in {"softmax", "log_softmax"}:
+    if name in _SOFTMAXES:
         return "softmax"
     if name in _CLAMPS:
         low = kwargs.get(
@@ -340,10 +399,10 @@ def _has_inplace(func: Any, args: Any) -> bool:
     return any(a is True for a in args[1:]) and "relu" in getattr(func, "__name__", "")
 
 
-def _rectifies_by_mask(name: str, args: Any, out: Tensor) -> bool:
-    """Recognise x * (x > 0) and where(x > 0, x, 0) by what comes out."""
+def _masked(name: str, args: Any, out: Tensor) -> Tensor | None:
+    """Return x for x * (x > 0) and where(x > 0, x, 0), known by what comes out."""
     if name not in {"mul", "__mul__", "__rmul__", "where", "mul_"} or out.ndim < 2:
-        return False
+        return None
     tensors = [a for a in args if isinstance(a, Tensor)]
     masks = [a for a in tensors if a.dtype == torch.bool and a.shape == out.shape]
     values = [
@@ -351,9 +410,10 @@ def _rectifies_by_mask(name: str, args: Any, out: Tensor) -> bool:
         for a in tensors
         if a.is_floating_point() and a.shape == out.shape and a is not out
     ]
-    if len(masks) != 1 or not values or not out.is_floating_point():
-        return False
-    return any(torch.equal(out, value.clamp(min=0)) for value in values)
+    if len(masks) != 1 or not out.is_floating_point():
+        return None
+    rectified = (x for x in values if torch.equal(out, x.clamp(min=0)))
+    return next(rectified, None)
 
 
 def _moved(name: str, args: Any, axis: int, ndim: int) -> int | None:

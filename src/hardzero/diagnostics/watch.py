@@ -14,9 +14,10 @@ def watch(model: Any, optimizer: Any = None, *, every: int = 10) -> "Watch":
     """Watch a training: ``with hardzero.watch(model) as watch:`` around any code.
 
     Units of rectifiers that are modules are counted in each update, exactly; what takes
-    longer (norms of gradients and weights, sizes of signals and of updates, and units
-    of rectifiers that are function calls) once in `every` updates. The training is the
-    same bit for bit as without.
+    longer (norms of gradients, and units of rectifiers that are function calls) once in
+    `every` updates, and what takes longer still (norms and changes of weights, sizes
+    and ranks of signals) once in 8 times as many. The training is the same bit for bit
+    as without.
 
     Parameters
     ----------
