@@ -382,3 +382,73 @@ def test_inputs_that_are_all_the_same_come_first():
     found = diagnose(model, (X, y), nn.CrossEntropyLoss())
     assert found.findings[0].code == "inactive-inputs"
     assert found.findings[0].severity == "serious"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "bool", "uint16", ">f4"])
+def test_arrays_of_other_dtypes_are_read(dtype):
+    """Numbers are taken in the dtype of the model; labels stay whole."""
+    X = (np.arange(320).reshape(40, 8) % 2).astype(dtype)
+    y = (np.arange(40) % 3).astype(np.uint8)
+    if dtype == "uint16":
+        model = nn.Sequential(nn.Embedding(2, 3), nn.Flatten(), nn.Linear(24, 3))
+    else:
+        model = mlp(8, 16, 3)
+    found = diagnose(model, (X, y), nn.CrossEntropyLoss())
+    assert found.facts["n_classes"] == 3
+    assert diagnose(model, (X, y.tolist()), nn.CrossEntropyLoss()).facts == found.facts
+
+
+def test_tensors_in_double_precision_are_read():
+    """As arrays are: in the dtype of the model."""
+    assert diagnose(mlp(8, 4, 2), torch.randn(40, 8).double()).facts["n_examples"] == 40
+
+
+@pytest.mark.parametrize(
+    ("data", "loss", "message"),
+    [
+        ([[1.0, 2.0]] * 8, None, "data is a list of numbers"),
+        ("table.csv", None, "data is a str, expected a DataLoader"),
+        (torch.ones(6, 8), nn.CrossEntropyLoss(), "data has no targets"),
+        (
+            (torch.ones(6, 8), torch.zeros(6).long()),
+            nn.CrossEntropyLoss(reduction="none"),
+            r"a Tensor of shape \(6,\), expected a tensor with one number",
+        ),
+        (
+            (torch.ones(6, 8), torch.zeros(6).long()),
+            lambda *_: 1.0,
+            "loss returns a float, expected a tensor",
+        ),
+        (torch.ones(8), None, "puts out .* for 8 examples"),
+        (torch.ones(0, 8), None, "data has no batches"),
+    ],
+)
+def test_data_and_losses_that_cannot_be_used_are_told(data, loss, message):
+    """Errors say what was given and what was expected."""
+    with pytest.raises(ParameterError, match=message):
+        diagnose(mlp(8, 4, 2), data, loss)
+
+
+def test_parameters_without_numbers_are_told():
+    """A model on the meta device has none."""
+    with pytest.raises(
+        ParameterError, match="is on the meta device and holds no numbers"
+    ):
+        diagnose(mlp(8, 4, 2).to("meta"), torch.ones(6, 8))
+
+
+def test_empty_batches_are_passed_over():
+    """A loader may end with one."""
+    X = torch.randn(40, 8)
+    found = diagnose(mlp(8, 4, 2), [(X, None), (X[:0], None)])
+    assert found.facts["n_examples"] == 40
+
+
+def test_parametrised_weights_are_left_alone():
+    """Spectral normalisation changes buffers when a weight is read in training mode."""
+    torch.manual_seed(0)
+    linear = torch.nn.utils.parametrizations.spectral_norm(nn.Linear(8, 4))
+    model = nn.Sequential(linear, nn.ReLU(), nn.Linear(4, 2))
+    before = {name: v.clone() for name, v in model.state_dict().items()}
+    diagnose(model, torch.randn(40, 8))
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())

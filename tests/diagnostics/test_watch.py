@@ -1,7 +1,10 @@
 """A training that is watched: what is counted, and that nothing else changes."""
 
 import contextlib
+import copy
+import io
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -476,3 +479,144 @@ def test_parts_that_are_called_without_the_whole_are_watched():
     assert watch.n_updates == 7
     bad = watch.first_bad
     assert (bad.update, bad.module, bad.function) == (6, "head", "add")
+
+
+def test_the_active_set_of_a_probe_is_compared():
+    """Units of an untrained direction flip; where nothing moves, none does."""
+    torch.manual_seed(0)
+    X, _ = data()
+    model = mlp()
+    watch = train(
+        model,
+        around=lambda m, o: hardzero.watch(m, o, every=2, probe=X[:16]),
+        updates=100,
+    )
+    flips = [row["flips/1"] for row in watch.records if "flips/1" in row]
+    assert len(flips) > 3
+    assert 0 < max(flips) < 0.5
+    still = train(
+        mlp(),
+        around=lambda m, o: hardzero.watch(m, o, every=2, probe=X[:16]),
+        lr=0.0,
+    )
+    assert {row["flips/4"] for row in still.records if "flips/4" in row} == {0.0}
+
+
+def test_a_probe_does_not_change_the_training():
+    """Its passes leave buffers and random states alone."""
+    states = []
+    for probe in (None, data()[0][:8]):
+        torch.manual_seed(0)
+        model = conv()
+        train(model, around=lambda m, o, p=probe: hardzero.watch(m, o, probe=p))
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_copies_and_files_of_the_model_do_not_take_the_watch_along():
+    """Averages of weights, checkpoints: their hooks do nothing."""
+    torch.manual_seed(0)
+    model, X = mlp(), data()[0]
+    with hardzero.watch(model) as watch:
+        train(model, updates=3)
+        twin = copy.deepcopy(model)
+        file = io.BytesIO()
+        torch.save(model, file)
+        n_values = watch._counters["1"].n_values
+        train(twin, updates=3)
+        assert watch.n_updates == 3
+        assert watch._counters["1"].n_values == n_values
+    file.seek(0)
+    again = torch.load(file, weights_only=False)
+    assert torch.equal(again.eval()(X), model.eval()(X))
+
+
+def test_parametrised_weights_are_not_read():
+    """Spectral normalisation changes buffers whenever a weight is read in training."""
+    states = []
+    for around in (None, lambda m, o: hardzero.watch(m, o, every=2)):
+        torch.manual_seed(0)
+        normalise = torch.nn.utils.parametrizations.spectral_norm
+        model = nn.Sequential(
+            *[normalise(nn.Linear(6, 8)), nn.ReLU(), normalise(nn.Linear(8, 3))]
+        )
+        train(model, around=around)
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_models_may_be_lazy_shared_or_fed_nothing():
+    """What has no numbers yet, or other shapes, is left out; the training goes on."""
+    shared = nn.ReLU()
+
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.end = nn.LazyLinear(8), nn.Linear(8, 3)
+            self.act = shared
+
+        def forward(self, x):
+            if len(x) % 2:  # as a sequence of one
+                return self.end(self.act(self.first(x)[None]))[0]
+            return self.end(self.act(self.first(x)))
+
+    model, (X, y) = Odd(), data()
+    with hardzero.watch(model, every=2) as watch:
+        model(X)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for n in (16, 15, 0, 16, 7, 16):
+            optimizer.zero_grad()
+            (F.cross_entropy(model(X[:n]), y[:n], reduction="sum") / 16).backward()
+            optimizer.step()
+    assert not watch.has_given_up
+    assert watch.n_updates == 6
+
+
+def test_other_threads_are_not_followed():
+    """Modes belong to a thread: passes of others go their way."""
+    model, (X, y) = mlp(), data()
+
+    def work(_):
+        for _ in range(30):
+            F.cross_entropy(model(X), y).backward()
+
+    with hardzero.watch(model, every=1) as watch, ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
+    assert watch.units == {}
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_passes_without_numbers_are_not_counted():
+    """Traces and transformed calls of the model within the block are none of it."""
+    torch.manual_seed(0)
+    model, (X, y) = mlp(), data()
+    model[2].p = 0.0  # a trace is compared with a second one
+    weights = dict(model.named_parameters())
+
+    def loss(weights, x, label):
+        logits = torch.func.functional_call(model, weights, (x[None],))
+        return F.cross_entropy(logits, label[None])
+
+    with hardzero.watch(model, every=1) as watch:
+        traced = torch.jit.trace(model, X[:4])
+        of_examples = torch.func.vmap(
+            torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different"
+        )(weights, X[:4], y[:4])
+        train(model, updates=3)
+    assert torch.equal(traced(X[:4]).isfinite().all(), torch.tensor(True))
+    assert of_examples["0.weight"].shape == (4, 12, 6)
+    assert not watch.has_given_up
+    assert watch._counters["1"].n_values == 3 * 16
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_models_say_what_cannot_be_seen():
+    """They run no hooks in Python."""
+    model = torch.jit.script(mlp())
+    with pytest.warns(UserWarning, match="activations are not counted"):
+        watch = train(model, around=hardzero.watch, updates=12)
+    assert watch.records[0]["gradient/0.weight"] > 0
+    parts = nn.Sequential(torch.jit.script(mlp()), nn.ReLU())
+    units = train(parts, around=hardzero.watch, updates=3).units
+    assert list(units) == ["relu after 0.0", "relu after 0.3", "1"]

@@ -89,10 +89,26 @@ class UnitCounter:
                 self._add_to_carry((h != 0).sum(self._others))
         self._n_block += self._n
 
+    def fits(self, outputs: Tensor) -> bool:
+        """Return whether outputs have the axes and units of the first ones.
+
+        Parameters
+        ----------
+        outputs : Tensor
+            Of the site.
+
+        Returns
+        -------
+        bool
+            If not, they are not counted.
+        """
+        has_axes = outputs.ndim == len(self._others) + 1
+        return bool(has_axes and outputs.shape[self.unit_axis] == self.n_units)
+
     def _prepare(self, h: Tensor) -> None:
         """Choose the quickest way for outputs of this shape."""
         self._shape, self._dtype = h.shape, h.dtype
-        self._is_known = h.shape[self.unit_axis] == self.n_units
+        self._is_known = self.fits(h)
         self._n = h.numel() // self.n_units if self._is_known else 0
         self._ones = torch.ones(self._n, dtype=h.dtype, device=h.device)
         self._is_quick = (

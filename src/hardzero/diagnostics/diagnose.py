@@ -186,14 +186,26 @@ def each_batch(
         If data is anything else.
     """
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
+    if is_pair and hasattr(data[0], "shape"):
+        y = np.asarray(data[1]) if _is_numbers(data[1]) else data[1]
+        if isinstance(y, np.ndarray) and y.dtype.kind in "ub":
+            y = y.astype(np.int64)  # labels
+        data = data[0], y
     if is_pair and all(hasattr(part, "shape") or part is None for part in data):
         yield from _slices(
             tensor(data[0]), None if data[1] is None else tensor(data[1]), n_rows
         )
     elif hasattr(data, "shape"):
         yield from _slices(tensor(data), None, n_rows)
-    elif isinstance(data, Iterable):
+    elif isinstance(data, Mapping):
+        yield data, data.get("labels")
+    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         for batch in data:
+            if _is_numbers(batch) or isinstance(batch, (str, bytes)):
+                raise ParameterError(
+                    "data is a list of numbers, expected a DataLoader, (X, y) or X of "
+                    "arrays or tensors. Make an array of it."
+                )
             if isinstance(batch, Mapping):
                 yield batch, batch.get("labels")
             elif isinstance(batch, (tuple, list)) and len(batch) >= 2:
@@ -207,6 +219,13 @@ def each_batch(
         )
 
 
+def _is_numbers(data: Any) -> bool:
+    """Return whether it is a number, or lists of numbers."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (int, float, np.generic)) and not hasattr(data, "dim")
+
+
 def _slices(X: Any, y: Any, n_rows: int) -> Iterator[tuple[Any, Any]]:
     if y is not None and len(y) != len(X):
         raise ParameterError(
@@ -218,7 +237,7 @@ def _slices(X: Any, y: Any, n_rows: int) -> Iterator[tuple[Any, Any]]:
 
 
 def to_tensor(torch: Any, dtype: Any, values: Any) -> Any:
-    """Return an array as a tensor of the model's dtype, a tensor as it is.
+    """Return an array as a tensor, real numbers in the model's dtype.
 
     Parameters
     ----------
@@ -226,13 +245,14 @@ def to_tensor(torch: Any, dtype: Any, values: Any) -> Any:
         PyTorch.
     dtype : dtype
         Of the model.
-    values : array
+    values : array or Tensor
         Dense or sparse numbers.
 
     Returns
     -------
     Tensor
-        The same numbers; whole ones stay whole.
+        The same numbers. Whole ones stay whole, save bytes and truth values, of which
+        images are made.
 
     Raises
     ------
@@ -240,12 +260,16 @@ def to_tensor(torch: Any, dtype: Any, values: Any) -> Any:
         If values are no numbers.
     """
     if isinstance(values, torch.Tensor):
-        return values
+        return values.to(dtype) if values.is_floating_point() else values
     dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
     if dense.dtype.kind not in "fiub":
         raise ParameterError(
             f"data has dtype {dense.dtype}, expected numbers. Give text labels as "
             "whole numbers."
         )
+    if dense.dtype.kind == "u" and dense.dtype.itemsize > 1:
+        dense = dense.astype(np.int64)
+    if not dense.dtype.isnative:
+        dense = dense.astype(dense.dtype.newbyteorder("="))
     found = torch.from_numpy(np.ascontiguousarray(dense))
-    return found.to(dtype) if dense.dtype.kind == "f" else found
+    return found if dense.dtype.kind == "i" else found.to(dtype)

@@ -7,10 +7,12 @@ are functions are found and counted, too, and around its step gradients, weights
 their change are measured, all on the device.
 """
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final
 
@@ -25,7 +27,7 @@ from torch.optim.optimizer import (
 
 from hardzero.diagnostics.counter import UnitCounter
 from hardzero.diagnostics.finding import Diagnosis
-from hardzero.diagnostics.record import left_alone, main_output
+from hardzero.diagnostics.record import call_model, left_alone, main_output
 from hardzero.diagnostics.sites import Call, watching_calls
 from hardzero.errors import ParameterError, warn_user
 
@@ -80,6 +82,27 @@ def _harmless(hook: Callable[..., None]) -> Callable[..., None]:
     return harmless
 
 
+class _Hook:
+    """A hook that copies of the model, and files with it, do not take along."""
+
+    def __init__(self, run: Callable[..., None]) -> None:
+        self._run = run
+
+    def __call__(self, *arguments: Any) -> None:
+        self._run(*arguments)
+
+    def __reduce__(self) -> Any:
+        return _nothing_to_run, ()
+
+
+def _nothing_to_run() -> Callable[..., None]:
+    return _run_nothing
+
+
+def _run_nothing(*_: Any) -> None:
+    """Stand for a hook where the watch is not."""
+
+
 class Watch:
     """A training that is watched; made by `hardzero.watch`.
 
@@ -91,10 +114,16 @@ class Watch:
         Whose steps count.
     every : int
         Updates in a block.
+    probe : object
+        Inputs on which the set of active units is compared, or None.
     """
 
-    def __init__(self, model: nn.Module, optimizer: Any, every: int) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Any, every: int, probe: Any = None
+    ) -> None:
         self.model, self.optimizer, self.every = model, optimizer, every
+        self._probe = probe
+        self._patterns: dict[str, Tensor] = {}  # of the probe, at the last look
         self.n_updates = 0
         self.first_bad: FirstBad | None = None
         self.unseen: list[str] = []
@@ -127,7 +156,8 @@ class Watch:
             raise ParameterError(
                 "this watch was used already. Make a new one for each training."
             )
-        if hasattr(self.model, "_orig_mod"):
+        is_scripted = isinstance(self.model, torch.jit.ScriptModule)
+        if hasattr(self.model, "_orig_mod") or is_scripted:
             self.unseen.append(
                 "the model is compiled: its activations are not counted while it "
                 "trains, and its loss is not seen. Gradients, weights and updates are; "
@@ -135,14 +165,17 @@ class Watch:
             )
             warn_user(f"hardzero.watch: {self.unseen[-1]}")
         self._is_used = True
+        self._thread = get_ident()
         self._read_parameters()
         keep = self._exit.callback
         if not self.unseen:
             # Some frameworks call the parts of a model, and never the model.
             for module in (self.model, *self.model.children()):
-                before = module.register_forward_pre_hook(self._before)
+                if isinstance(module, torch.jit.ScriptModule):
+                    continue
+                before = module.register_forward_pre_hook(_Hook(self._before))
                 after = module.register_forward_hook(
-                    self._after, always_call=True, with_kwargs=True
+                    _Hook(self._after), always_call=True, with_kwargs=True
                 )
                 kind = self._first_hooks if module is not self.model else self._exit
                 kind.callback(before.remove)
@@ -177,8 +210,10 @@ class Watch:
         self._named = [
             (name.removeprefix("_orig_mod."), p)
             for name, p in self.model.named_parameters()
+            if not nn.parameter.is_lazy(p)
         ]
         self._parameter_ids = {id(p) for _, p in self._named}
+        self._is_lazy = any(map(nn.parameter.is_lazy, self.model.parameters()))
 
     def give_up(self, error: Exception) -> None:
         """Stop watching, and say why.
@@ -228,7 +263,9 @@ class Watch:
         (Euclidean norms), ``update/PARAMETER`` (norm of the change to that of the
         weights), ``reached/PARAMETER`` (share of entries with a gradient that is not
         0), and ``balance/SITE`` (sum over units of the squared norm of what comes in
-        less that of what goes out, which gradient flow keeps). ``update``, ``reached``
+        less that of what goes out, which gradient flow keeps), and with a probe
+        ``flips/SITE`` (share of outputs on the probe that went on or off since the row
+        before that has it). ``update``, ``reached``
         are taken from up to 4,096 entries, ranks from up to 64 rows.
         """
         found = []
@@ -329,6 +366,12 @@ class Watch:
     def _before(self, module: nn.Module, _: Any) -> None:
         if self._outermost is not None or not self._counts():
             return
+        if get_ident() != self._thread or _is_symbolic():
+            return  # modes are those of a thread
+        if self._is_lazy:
+            self._read_parameters()
+            if self._is_lazy:
+                return  # this pass makes the parameters
         self._outermost = module
         self._is_whole |= module is self.model
         for name in self._hooked:
@@ -342,7 +385,7 @@ class Watch:
             )
 
     def _after(self, module: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
-        if self._outermost is not module:
+        if self._outermost is not module or get_ident() != self._thread:
             return
         self._outermost = None
         self._mode.close()
@@ -361,6 +404,8 @@ class Watch:
     @_harmless
     def _see_call(self, call: Call) -> None:
         if call.site.kind == "softmax" or call.after.is_complex():
+            return
+        if not call.after.numel() or call.after.layout != torch.strided:
             return
         counter = self._counters.get(call.site.name)
         if counter is None:
@@ -392,7 +437,7 @@ class Watch:
         self._hooked[prefix] = 0
 
         def see(_: nn.Module, __: Any, outputs: Tensor) -> None:
-            if self._outermost is None:
+            if self._outermost is None or not isinstance(outputs, Tensor):
                 return
             number = self._hooked[prefix]
             self._hooked[prefix] = number + 1
@@ -405,7 +450,7 @@ class Watch:
                 else:
                     counter.count(outputs)
 
-        self._exit.callback(module.register_forward_hook(see).remove)
+        self._exit.callback(module.register_forward_hook(_Hook(see)).remove)
 
     @_harmless
     def _see_outputs(self, counter: UnitCounter, outputs: Tensor) -> None:
@@ -413,6 +458,7 @@ class Watch:
             if counter.site.kind in ("rectifier", "leaky"):
                 counter.count(outputs)
             is_due = self._is_sampled and self._is_thorough
+            is_due = is_due and outputs.numel() > 0 and counter.fits(outputs)
             if is_due and f"signal/{counter.site.name}" not in self._row:
                 self._measure(counter.site.name, counter, outputs)
 
@@ -471,10 +517,12 @@ class Watch:
                 rows = is_bad.reshape(len(is_bad), -1).any(1).nonzero()
                 found.example = int(rows[0])
 
-        with left_alone(self.model), torch.no_grad():
-            self.model.train()
-            with watching_calls(self.model, lambda _: None, every):
-                part(*inputs, **named)
+        names = {id(m): name for name, m in self.model.named_modules()}
+        twin = copy.deepcopy(self.model)  # models may count their passes
+        with left_alone(twin), torch.no_grad():
+            twin.train()
+            with watching_calls(twin, lambda _: None, every):
+                twin.get_submodule(names[id(part)])(*inputs, **named)
 
     @_harmless
     def _see_loss(self, module: nn.Module, _: Any, outputs: Any) -> None:
@@ -493,7 +541,7 @@ class Watch:
         """Keep only the hooks that the first update has shown to be needed."""
         if self._is_whole and self._loss_module is not None:
             self._first_hooks.close()
-            hook = self._loss_module.register_forward_hook(self._see_loss)
+            hook = self._loss_module.register_forward_hook(_Hook(self._see_loss))
             self._exit.callback(hook.remove)
 
     # Hooks on optimizers
@@ -568,6 +616,7 @@ class Watch:
             self._read_parameters()  # heads get replaced
             row |= dict(self._balances())
             row |= self._weights()
+            row |= self._flips()
         self._samples, self._row = None, {}
         if self._n_blocks % self._stride == 0:
             self._rows.append(row)
@@ -583,15 +632,52 @@ class Watch:
         names = [f"weight/{name}" for name, _ in self._named]
         return {"weights": (names, _norms([p.detach() for _, p in self._named]))}
 
+    def _flips(self) -> dict[str, Tensor]:
+        """Return for each rectifier the share of its outputs that went on or off."""
+        if self._probe is None:
+            return {}
+        patterns: dict[str, Tensor] = {}
+
+        def see(call: Call) -> None:
+            if call.site.kind in ("rectifier", "leaky"):
+                patterns[call.site.name] = call.after.detach() > 0
+
+        with (
+            left_alone(self.model),
+            torch.no_grad(),
+            watching_calls(self.model, see),
+        ):
+            call_model(self.model, self._probe)
+        before, self._patterns = self._patterns, patterns
+        return {
+            f"flips/{name}": (pattern ^ before[name]).float().mean()
+            for name, pattern in patterns.items()
+            if name in before and before[name].shape == pattern.shape
+        }
+
     def _balances(self) -> Iterator[tuple[str, Tensor]]:
         """Yield for each rectifier layer how far it is out of balance."""
         if self._pairs is None:
             self._pairs = list(_pairs(self.model, self._counters.values()))
         for name, below, above in self._pairs:
-            incoming = [p for p in (below.weight, below.bias) if p is not None]
-            sides = [*incoming, above.weight]
+            # Not as attributes: parametrised ones change buffers when they are read.
+            kinds = [below._parameters.get("weight"), below._parameters.get("bias")]
+            incoming = [p for p in kinds if p is not None]
+            outgoing = above._parameters.get("weight")
+            if kinds[0] is None or outgoing is None:
+                continue
+            sides = [*incoming, outgoing]
             squares = _norms([side.detach() for side in sides]).square()
             yield f"balance/{name}", squares[:-1].sum() - squares[-1]
+
+
+def _is_symbolic() -> bool:
+    """Return whether a pass is traced, exported or transformed, and has no numbers."""
+    return bool(
+        torch.jit.is_tracing()
+        or torch.compiler.is_compiling()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
 
 
 def _root_mean_square(values: Tensor) -> Tensor:

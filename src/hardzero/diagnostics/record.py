@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from hardzero.diagnostics.sites import Call, Site, watching_calls
+from hardzero.errors import ParameterError
 
 __all__ = [
     "ParameterRecord",
@@ -208,35 +209,49 @@ def record(
     optimised = None
     if optimizer is not None:
         optimised = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    for name, parameter in model.named_parameters():
-        values = parameter.detach()
-        found.parameters[name] = ParameterRecord(
-            name,
-            tuple(values.shape),
-            bool(torch.isfinite(values).all()),
-            parameter.requires_grad,
-            None if optimised is None else id(parameter) in optimised,
-        )
-    for name, module in model.named_modules():
-        kind = getattr(module, "original_name", type(module).__name__)
-        if "Norm" not in kind and hasattr(module, "running_mean"):
-            kind = "BatchNorm"  # in programs from torch.export names of types are lost
-        found.makers[name] = kind
-        weights, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-        is_map = "Embedding" not in kind and "Transpose" not in kind
-        if is_map and isinstance(weights, Tensor) and _is_learned(weights):
-            found.clones[name] = _n_clones(weights, bias), len(weights)
-        if isinstance(weights, Tensor) and isinstance(bias, Tensor):
-            rows = weights.detach().double().cpu()
-            if "ConvTranspose" in type(module).__name__:
-                rows = rows.transpose(0, 1)
-            norms = rows.reshape(len(rows), -1).norm(dim=1)
-            if len(norms) == len(bias):
-                found.incoming[name] = (
-                    bias.detach().double().cpu().numpy(),
-                    norms.numpy(),
+    with left_alone(model):  # parametrised weights change buffers when read
+        for name, parameter in model.named_parameters():
+            if nn.parameter.is_lazy(parameter):
+                continue
+            if parameter.is_meta:
+                raise ParameterError(
+                    f"parameter {name} is on the meta device and holds no numbers. "
+                    "Load the model's weights first."
                 )
-    with left_alone(model):
+            values = parameter.detach()
+            found.parameters[name] = ParameterRecord(
+                name,
+                tuple(values.shape),
+                bool(torch.isfinite(values).all()),
+                parameter.requires_grad,
+                None if optimised is None else id(parameter) in optimised,
+            )
+        for name, module in model.named_modules():
+            kind = getattr(module, "original_name", type(module).__name__)
+            if "Norm" not in kind and hasattr(module, "running_mean"):
+                kind = (
+                    "BatchNorm"  # in programs from torch.export names of types are lost
+                )
+            found.makers[name] = kind
+            weights, bias = (
+                getattr(module, "weight", None),
+                getattr(module, "bias", None),
+            )
+            is_map = "Embedding" not in kind and "Transpose" not in kind
+            if is_map and isinstance(weights, Tensor) and _is_learned(weights):
+                found.clones[name] = _n_clones(weights, bias), len(weights)
+            if any(map(nn.parameter.is_lazy, (weights, bias))):
+                continue
+            if isinstance(weights, Tensor) and isinstance(bias, Tensor):
+                rows = weights.detach().double().cpu()
+                if "ConvTranspose" in type(module).__name__:
+                    rows = rows.transpose(0, 1)
+                norms = rows.reshape(len(rows), -1).norm(dim=1)
+                if len(norms) == len(bias):
+                    found.incoming[name] = (
+                        bias.detach().double().cpu().numpy(),
+                        norms.numpy(),
+                    )
         for inputs, targets in batches:
             _add_batch(found, model, inputs, targets, loss)
     return found
@@ -265,6 +280,8 @@ def _add_batch(
 ) -> None:
     axis = _example_axis(model, inputs, targets)
     n = _n_examples(inputs, axis)
+    if not n:
+        return
     labels = _labels(targets, n)
     _add_inputs(found, inputs, axis)
     _add_targets(found, targets, labels)
@@ -284,12 +301,20 @@ def _add_batch(
             found.sites[call.site.name] = units
         if call.after.shape[call.unit_axis] != units.n_units or call.after.is_complex():
             return
+        if call.after.layout != torch.strided:
+            return
+        if call.after.numel() % (n * units.n_units):
+            raise ParameterError(
+                f"{call.site.name} puts out {tuple(call.after.shape)} for {n} "
+                "examples. Give batches whose first axis counts examples."
+            )
         with torch.no_grad():
             units.add(call, n, labels)
         made.append((units, call.after))
 
     def every(module: str, name: str, result: Tensor) -> None:
-        if found.first_bad is None and result.is_floating_point():
+        is_dense = result.layout == torch.strided
+        if found.first_bad is None and is_dense and result.is_floating_point():
             # The loss of a mask may well be infinite; the result of a layer may not.
             with torch.no_grad():
                 if not bool(torch.isfinite(result).all()) and "mask" not in name:
@@ -306,7 +331,23 @@ def _add_batch(
     found.n_examples += n
     found.n_batches += 1
     if loss is not None:
-        value = loss(outputs, targets)
+        try:
+            value = loss(outputs, targets)
+        except (TypeError, AttributeError) as error:
+            if targets is not None:
+                raise
+            raise ParameterError(
+                "loss is given, but data has no targets. Give (X, y), or batches of "
+                "(inputs, targets)."
+            ) from error
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            shape = tuple(value.shape) if isinstance(value, Tensor) else None
+            raise ParameterError(
+                f"loss returns a {type(value).__name__}"
+                f"{'' if shape is None else f' of shape {shape}'}, expected a tensor "
+                "with one number. Take the mean over examples."
+            )
+        value = value.reshape(())
         found.losses.append(float(value.detach()))
         outputs = [(units, h) for units, h in made if h.requires_grad]
         _add_gradients(found, model, value, outputs)
@@ -364,7 +405,7 @@ def _add_targets(found: Record, targets: Any, labels: list[int] | None) -> None:
         found.labels = found.labels or {}
         for label in labels:
             found.labels[label] = found.labels.get(label, 0) + 1
-    elif isinstance(targets, Tensor) and targets.is_floating_point():
+    elif isinstance(targets, Tensor) and targets.is_floating_point() and len(targets):
         values = targets.detach().double()
         found.targets[0] += values.numel()
         found.targets[1] += float(values.sum())
@@ -373,7 +414,7 @@ def _add_targets(found: Record, targets: Any, labels: list[int] | None) -> None:
 
 
 def _add_outputs(found: Record, outputs: Tensor) -> None:
-    if not outputs.is_floating_point() or outputs.ndim == 0:
+    if not outputs.is_floating_point() or not outputs.ndim or outputs.is_sparse:
         return
     flat = outputs.detach().float().reshape(outputs.shape[0], -1)
     low, high = flat.amin(0).cpu(), flat.amax(0).cpu()

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 
-def watch(model: Any, optimizer: Any = None, *, every: int = 10) -> "Watch":
+def watch(
+    model: Any, optimizer: Any = None, *, every: int = 10, probe: Any = None
+) -> "Watch":
     """Watch a training: ``with hardzero.watch(model) as watch:`` around any code.
 
     Units of rectifiers that are modules are counted in each update, exactly; what takes
@@ -29,6 +31,11 @@ def watch(model: Any, optimizer: Any = None, *, every: int = 10) -> "Watch":
         model.
     every : int, default=10
         Updates from one measurement to the next. Times of death are known this exactly.
+
+    probe : Tensor, tuple or dict, optional
+        Inputs of the model. Once in 8 blocks it runs on them in evaluation mode, to see
+        how many units went on or off since the last time: the stability of the set of
+        active units.
 
     Returns
     -------
@@ -74,4 +81,4 @@ def watch(model: Any, optimizer: Any = None, *, every: int = 10) -> "Watch":
         )
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise ParameterError(f"every is {every!r}, expected a whole number from 1 on.")
-    return Watch(model, optimizer, every)
+    return Watch(model, optimizer, every, probe)
