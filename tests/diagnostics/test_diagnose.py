@@ -452,3 +452,14 @@ def test_parametrised_weights_are_left_alone():
     before = {name: v.clone() for name, v in model.state_dict().items()}
     diagnose(model, torch.randn(40, 8))
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+
+
+def test_large_weights_that_updates_left_are_no_imbalance(digits):
+    """A rate of 10 makes the last layer huge, and kills units below."""
+    X, y = digits
+    torch.manual_seed(2)
+    model = mlp(64, 64, 64, 10)
+    train(model, X, y, lr=10.0, steps=300)
+    dead = diagnose(model, (X, y), nn.CrossEntropyLoss()).findings[0]
+    assert dead.code == "dead-units"
+    assert "learning rate that is too high" in dead.cause

@@ -26,6 +26,7 @@ _SOME: Final = 0.2
 _HALF: Final = 0.5
 _NEARLY_ALL: Final = 0.9
 _GONE: Final = 0.02  # norm of a unit's weights; initialisations make it 0.5 to 1.5
+_LOW: Final = 0.1
 _FAINT: Final = 0.03  # spread of pre-activations relative to the norm of weights
 _UNBALANCED: Final = 100.0  # between norms of neighbouring layers
 _SMALL, _LARGE = 1e-4, 1e4  # of signals, relative to those of another layer
@@ -171,7 +172,7 @@ def _dead_units(found: Record) -> Iterator[Finding]:
             remedy = "Mend the layers below; see the other findings."
             others, confidence = (), 0.8
         if severity == "note" and others:
-            cause = f"Few enough to do no harm. {cause}"
+            cause = "Few enough to do no harm: sound networks have some as well."
             remedy = "Nothing, or hardzero.remedies.prune_dead to save work."
         word = "dead" if units.n_examples >= _ENOUGH else "not seen firing"
         yield Finding(
@@ -643,7 +644,8 @@ def _why_dead(
             0.7,
         )
     sizes = _layer_sizes(found)
-    if sizes and min(sizes) > 0 and max(sizes) > _UNBALANCED * min(sizes):
+    # Updates that are too large leave large weights behind, and no small ones.
+    if sizes and 0 < min(sizes) < _LOW and max(sizes) > _UNBALANCED * min(sizes):
         return (
             "The scales of the layers are unbalanced: the norm of a unit's weights is "
             f"{min(sizes):.2g} in one layer and {max(sizes):.2g} in another, so a rate "
