@@ -463,3 +463,42 @@ def test_large_weights_that_updates_left_are_no_imbalance(digits):
     dead = diagnose(model, (X, y), nn.CrossEntropyLoss()).findings[0]
     assert dead.code == "dead-units"
     assert "learning rate that is too high" in dead.cause
+
+
+def test_missing_values_in_the_data_come_first():
+    """The example and the feature are named, whatever they have done to the model."""
+    X, y = torch.randn(600, 8), torch.randint(0, 3, (600,))
+    X[300, 5] = float("nan")
+    model = mlp(8, 16, 3)
+    train(model, X, y, steps=50)
+    first = diagnose(model, (X, y), nn.CrossEntropyLoss()).findings[0]
+    assert first.code == "non-finite-input"
+    assert "first in example 300, feature 5" in first.summary
+
+
+def test_losses_that_take_something_else_are_found():
+    """Probabilities for logarithms, a second sigmoid; a second log is harmless."""
+    torch.manual_seed(0)
+    X, y = torch.randn(600, 8), torch.randint(0, 3, (600,))
+    hot = nn.functional.one_hot(y, 3).float()
+    for end, loss, targets, code in [
+        (nn.Softmax(1), nn.NLLLoss(), y, "wrong-loss"),
+        (nn.Sigmoid(), nn.BCEWithLogitsLoss(), hot, "sigmoid-twice"),
+        (nn.Softmax(1), nn.CrossEntropyLoss(), y, "softmax-twice"),
+        (nn.LogSoftmax(1), nn.CrossEntropyLoss(), y, None),
+        (nn.LogSoftmax(1), nn.NLLLoss(), y, None),
+    ]:
+        model = nn.Sequential(*mlp(8, 16, 3), end)
+        codes = [f.code for f in diagnose(model, (X, targets), loss).findings]
+        known = {"wrong-loss", "sigmoid-twice", "softmax-twice"} & set(codes)
+        assert known == ({code} if code else set())
+
+
+def test_weights_of_zero_are_not_blamed_on_a_penalty():
+    """Nothing shrank: they were 0 from the start."""
+    model = mlp(8, 16, 16, 3)
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    found = diagnose(model, torch.randn(300, 8))
+    dead = next(f for f in found.findings if f.code == "dead-units")
+    assert dead.cause.startswith("Their weights and biases are exactly 0")

@@ -176,6 +176,7 @@ class Record:
     softmaxes: int = 0  # applied one to the outcome of another, or before the loss
     first_bad: tuple[str, str] | None = None  # module and function
     bad_gradient: str | None = None
+    bad_input: tuple[int, int] | None = None  # example and feature, from 0 on
 
 
 def record(
@@ -292,7 +293,8 @@ def _add_batch(
         if call.site.kind == "softmax":
             if call.before is not None and any(call.before is t for t in softmaxed):
                 found.softmaxes += 1
-            softmaxed.append(call.after)
+            if call.site.function == "softmax":  # a logarithm before it undoes it
+                softmaxed.append(call.after)
             return
         units = found.sites.get(call.site.name)
         if units is None:
@@ -387,6 +389,11 @@ def _add_inputs(found: Record, inputs: Any, axis: int) -> None:
         return
     rows = x.detach().movedim(axis, 0)
     flat = rows.reshape(len(rows), -1).to(torch.float64)
+    if found.bad_input is None:
+        bad = (~torch.isfinite(flat)).nonzero()
+        if len(bad):
+            row, feature = map(int, bad[0])
+            found.bad_input = found.n_examples + row, feature
     if found.input_sum is not None and found.input_sum.shape[0] != flat.shape[1]:
         return
     if found.input_sum is None:

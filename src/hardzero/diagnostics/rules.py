@@ -32,6 +32,57 @@ _UNBALANCED: Final = 100.0  # between norms of neighbouring layers
 _SMALL, _LARGE = 1e-4, 1e4  # of signals, relative to those of another layer
 
 
+def _bad_inputs(found: Record) -> Iterator[Finding]:
+    """Find data that hold NaN or infinity, which spoil whatever is trained on them."""
+    if found.bad_input is None:
+        return
+    row, feature = found.bad_input
+    yield Finding(
+        "non-finite-input",
+        "serious",
+        "input",
+        f"The data hold NaN or infinity: first in example {row}, feature {feature}.",
+        (f"{found.n_examples:,} examples",),
+        "Values are missing, or were divided by 0 or by a deviation of 0.",
+        "Leave out or fill in such examples, then train anew: parameters that they "
+        "reached are lost.",
+        ("learning rate: no rate makes a step on them finite",),
+        0.97,
+    )
+
+
+def _wrong_loss(found: Record) -> Iterator[Finding]:
+    """Find outputs that are not what the loss takes."""
+    name = found.loss_name.lower().replace("_", "")
+    if name.startswith("nll") and found.losses and _mean(found.losses) < 0:
+        yield Finding(
+            "wrong-loss",
+            "serious",
+            "output",
+            f"The negative log-likelihood is {_mean(found.losses):.4g}, below 0.",
+            (f"{found.n_examples:,} examples",),
+            "The loss takes logarithms of probabilities, which are at most 0; the "
+            "model puts out something else, and can lower the loss without end.",
+            "End the model with log_softmax, or give logits to cross-entropy.",
+            confidence=0.97,
+        )
+    site = found.output_site
+    if site is None or not name.startswith(("bcewithlogits", "binarycrossentropywith")):
+        return
+    if "sigmoid" in found.sites[site].site.function:
+        yield Finding(
+            "sigmoid-twice",
+            "serious",
+            site,
+            "The model ends with a sigmoid, and the loss applies another one.",
+            (f"{found.n_examples:,} examples",),
+            "The loss takes logits; probabilities as logits stay between 1/2 and 0.73 "
+            "behind the second sigmoid.",
+            "Leave the sigmoid out of the model in training, or use BCELoss.",
+            confidence=0.98,
+        )
+
+
 def _not_finite(found: Record) -> Iterator[Finding]:
     """Find values that are no numbers, and the first operation that made them."""
     bad = [p.name for p in found.parameters.values() if not p.is_finite]
@@ -409,7 +460,8 @@ def _inputs(found: Record) -> Iterator[Finding]:
                 f"{found.n_examples:,} examples",
             ),
             "The features are not scaled.",
-            "Divide by the largest value, or standardise (StandardScaler).",
+            "Subtract the mean and divide by the deviation (StandardScaler) before the "
+            "model, and train anew.",
             confidence=0.9,
         )
 
@@ -468,9 +520,11 @@ def _classes(found: Record) -> str:
 
 
 RULES: Final[tuple[Callable[[Record], Iterator[Finding]], ...]] = (
+    _bad_inputs,
     _not_finite,
     _loss_not_finite,
     _softmax_twice,
+    _wrong_loss,
     _rectified_output,
     _dead_units,
     _cloned_units,
@@ -620,6 +674,14 @@ def _why_dead(
             0.3,
         )
     median = float(np.median(weights))
+    if not weights[dead].any() and not bias[dead].any():
+        return (
+            "Their weights and biases are exactly 0: set so at the start, and no "
+            "gradient moves them.",
+            "Draw the weights at random (hardzero.remedies.initialise).",
+            ("learning rate: updates do not make weights exactly 0",),
+            0.85,
+        )
     if (
         float(np.median(weights[dead])) < 1e-3 * max(1.0, median)
         and bias[dead].max() <= 0
@@ -661,7 +723,8 @@ def _why_dead(
         return (
             f"Inputs are on a scale of {scale:.3g}: a step that suits the bias throws "
             "the weights far off.",
-            "Scale the inputs (hardzero.remedies.rescale_inputs) and train anew.",
+            "Standardise the inputs, or hardzero.remedies.rescale_inputs and then "
+            "initialise, and train anew.",
             (),
             0.7,
         )
