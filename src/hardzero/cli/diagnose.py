@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,12 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _diagnose_program(arguments: argparse.Namespace) -> "Diagnosis":
-    if find_spec("torch") is None:
-        raise ParameterError(
-            "diagnose needs PyTorch, which is not installed. Run pip install "
-            "'hardzero[torch]'."
-        )
     from hardzero.diagnostics import diagnose
+    from hardzero.diagnostics.pytorch import require_pytorch
+
+    require_pytorch("diagnose")
     from hardzero.diagnostics.programs import likelihood, read_program
 
     model = read_program(arguments.model)

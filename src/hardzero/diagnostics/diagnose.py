@@ -1,15 +1,16 @@
 """What is wrong with a network: one pass over data, then rules with their reasons."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from hardzero.diagnostics.finding import Diagnosis
+from hardzero.diagnostics.finding import Diagnosis, by_severity
+from hardzero.diagnostics.pytorch import require_pytorch
 from hardzero.errors import ParameterError
 
-__all__ = ["diagnose", "each_batch", "to_tensor"]
+__all__ = ["diagnose", "each_batch"]
 
 _BATCH: Final = 256
 
@@ -48,13 +49,7 @@ def diagnose(
     ParameterError
         If PyTorch is not installed, or the model or the data cannot be used.
     """
-    try:
-        import torch
-    except ImportError:
-        raise ParameterError(
-            "diagnose needs PyTorch, which is not installed. Run pip install "
-            "'hardzero[torch]'."
-        ) from None
+    torch = require_pytorch("diagnose")
     from hardzero.diagnostics.programs import Graph
     from hardzero.diagnostics.record import record
     from hardzero.diagnostics.rules import RULES, describe, facts
@@ -72,18 +67,12 @@ def diagnose(
         network, link, classes, own_loss = _converted(model, torch)
         data = _encoded(data, link, classes)
         loss = loss or (own_loss if _has_targets(data) else None)
-    parameter = next(network.parameters(), None)
-    dtype = torch.float32 if parameter is None else parameter.dtype
-    tensor = functools.partial(to_tensor, torch, dtype)
-    batches = each_batch(data, tensor, n_rows)
-    found = record(network, batches, loss, optimizer)
+    found = record(network, each_batch(network, data, n_rows), loss, optimizer)
     if not found.n_batches:
         raise ParameterError("data has no batches. Give at least one example.")
     findings = [finding for rule in RULES for finding in rule(found)]
-    order = {"serious": 0, "warning": 1, "note": 2}
-    findings.sort(key=lambda finding: order[finding.severity])
     layers = tuple(describe(units) for units in found.sites.values())
-    return Diagnosis(tuple(findings), layers, facts(found))
+    return Diagnosis(by_severity(findings), layers, facts(found))
 
 
 def _converted(model: Any, torch: Any) -> tuple[Any, str, Any, Any]:
@@ -162,16 +151,16 @@ def _check_multiple(data: Any, n_rows: int) -> None:
 
 
 def each_batch(
-    data: Any, tensor: Callable[[Any], Any], n_rows: int = _BATCH
+    model: Any, data: Any, n_rows: int = _BATCH
 ) -> Iterator[tuple[Any, Any]]:
     """Go through data of any form that `diagnose` takes.
 
     Parameters
     ----------
+    model : Module
+        Its dtype is what real numbers in arrays become.
     data : DataLoader, tuple or array
         Batches of inputs or of (input, target), or (X, y), or X.
-    tensor : callable
-        Makes a tensor of an array.
     n_rows : int, default=256
         Examples in a batch that is made of arrays.
 
@@ -185,6 +174,11 @@ def each_batch(
     ParameterError
         If data is anything else.
     """
+    import torch
+
+    parameter = next(model.parameters(), None)
+    dtype = torch.float32 if parameter is None else parameter.dtype
+    tensor = partial(_tensor, torch, dtype)
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     if is_pair and hasattr(data[0], "shape"):
         y = np.asarray(data[1]) if _is_numbers(data[1]) else data[1]
@@ -236,28 +230,10 @@ def _slices(X: Any, y: Any, n_rows: int) -> Iterator[tuple[Any, Any]]:
         yield X[part], None if y is None else y[part]
 
 
-def to_tensor(torch: Any, dtype: Any, values: Any) -> Any:
+def _tensor(torch: Any, dtype: Any, values: Any) -> Any:
     """Return an array as a tensor, real numbers in the model's dtype.
 
-    Parameters
-    ----------
-    torch : module
-        PyTorch.
-    dtype : dtype
-        Of the model.
-    values : array or Tensor
-        Dense or sparse numbers.
-
-    Returns
-    -------
-    Tensor
-        The same numbers. Whole ones stay whole, save bytes and truth values, of which
-        images are made.
-
-    Raises
-    ------
-    ParameterError
-        If values are no numbers.
+    Whole numbers stay whole, save bytes and truth values, of which images are made.
     """
     if isinstance(values, torch.Tensor):
         return values.to(dtype) if values.is_floating_point() else values

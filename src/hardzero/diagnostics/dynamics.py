@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from hardzero.diagnostics.finding import Diagnosis, Finding
+from hardzero.diagnostics.finding import Diagnosis, Finding, by_severity
 
 if TYPE_CHECKING:
     from hardzero.diagnostics.monitor import Watch
@@ -58,8 +58,6 @@ def with_history(found: Diagnosis, watch: "Watch") -> Diagnosis:
     severities = {finding.severity for finding in findings}
     if "serious" not in severities and "loss-at-entropy" not in codes:
         findings += _less_plastic(records, watch)
-    order = {"serious": 0, "warning": 1, "note": 2}
-    findings.sort(key=lambda finding: order[finding.severity])
     layers = [
         {**layer, **_lives(units[layer["name"]], watch)}
         if layer["name"] in units
@@ -67,7 +65,7 @@ def with_history(found: Diagnosis, watch: "Watch") -> Diagnosis:
         for layer in found.layers
     ]
     facts = {**found.facts, "n_updates": watch.n_updates, "unseen": watch.unseen}
-    return Diagnosis(tuple(findings), tuple(layers), facts)
+    return Diagnosis(by_severity(findings), tuple(layers), facts)
 
 
 def summary(watch: "Watch") -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from hardzero.atomic import replacing
 from hardzero.errors import DataError, ParameterError
 
-__all__ = ["Diagnosis", "Finding", "Severity", "visible"]
+__all__ = ["Diagnosis", "Finding", "Severity", "by_severity", "visible"]
 
 Severity = Literal["note", "warning", "serious"]
 
@@ -67,6 +67,23 @@ class Finding:
             raise ParameterError(
                 f"confidence is {self.confidence!r}, expected a number from 0 to 1."
             )
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Put the most serious findings first, and leave their order otherwise.
+
+    Parameters
+    ----------
+    findings : iterable of Finding
+        In any order.
+
+    Returns
+    -------
+    tuple of Finding
+        The same ones.
+    """
+    severities = get_args(Severity)
+    return tuple(sorted(findings, key=lambda f: -severities.index(f.severity)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardzero.diagnostics.diagnose import diagnose
 from hardzero.diagnostics.finding import Diagnosis, Finding
+from hardzero.diagnostics.pytorch import require_pytorch
 from hardzero.engine.progress import show_progress
 from hardzero.errors import ParameterError
 
@@ -81,13 +82,7 @@ def investigate(
         not start from the same weights each time. What `train` raises in the first run
         is passed on; a rerun in which it raises has not cured.
     """
-    try:
-        import torch
-    except ImportError:
-        raise ParameterError(
-            "investigate needs PyTorch, which is not installed. Run pip install "
-            "'hardzero[torch]'."
-        ) from None
+    torch = require_pytorch("investigate")
     from hardzero.diagnostics.suspects import SUSPECTS
 
     settings = _checked(torch, make_model, train, data, settings, budget)

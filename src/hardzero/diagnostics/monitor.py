@@ -12,6 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Final
@@ -41,6 +42,7 @@ _SLOWER: Final = 8  # blocks from one rank or balance to the next
 _DORMANT: Final = 0.025  # Sokar et al. 2023: share of the layer's mean size
 
 
+@dataclass
 class FirstBad:
     """The first output that was not finite.
 
@@ -56,16 +58,11 @@ class FirstBad:
         The first row of the batch in which it was.
     """
 
-    def __init__(
-        self,
-        update: int,
-        parameters: tuple[str, ...],
-        module: str = "",
-        function: str = "",
-        example: int | None = None,
-    ) -> None:
-        self.update, self.parameters = update, parameters
-        self.module, self.function, self.example = module, function, example
+    update: int
+    parameters: tuple[str, ...]
+    module: str = ""
+    function: str = ""
+    example: int | None = None
 
 
 def _harmless(hook: Callable[..., None]) -> Callable[..., None]:
@@ -427,8 +424,7 @@ class Watch:
         """See a module that is a rectifier in every pass, this one included."""
         prefix = call.site.module
         module = self.model.get_submodule(prefix)
-        is_rectifier = call.site.kind in ("rectifier", "leaky")
-        if not is_rectifier or not isinstance(module, _MODULES):
+        if not call.site.is_rectifier or not isinstance(module, _MODULES):
             return
         if prefix in self._hooked:
             return
@@ -455,7 +451,7 @@ class Watch:
     @_harmless
     def _see_outputs(self, counter: UnitCounter, outputs: Tensor) -> None:
         with torch._C.DisableTorchFunction():  # our own calls are none of the model's
-            if counter.site.kind in ("rectifier", "leaky"):
+            if counter.site.is_rectifier:
                 counter.count(outputs)
             is_due = self._is_sampled and self._is_thorough
             is_due = is_due and outputs.numel() > 0 and counter.fits(outputs)
@@ -639,7 +635,7 @@ class Watch:
         patterns: dict[str, Tensor] = {}
 
         def see(call: Call) -> None:
-            if call.site.kind in ("rectifier", "leaky"):
+            if call.site.is_rectifier:
                 patterns[call.site.name] = call.after.detach() > 0
 
         with (
@@ -716,7 +712,7 @@ def _pairs(
     """Yield rectifiers between two linear maps, and those maps."""
     modules = dict(model.named_modules())
     linear = [m for m in modules.values() if isinstance(m, nn.Linear)]
-    rectifiers = [c for c in counters if c.site.kind in ("rectifier", "leaky")]
+    rectifiers = [c for c in counters if c.site.is_rectifier]
     makers = [modules.get(c.maker) for c in rectifiers]
     followers = [*makers[1:], *linear[-1:]]
     for counter, below, above in zip(rectifiers, makers, followers, strict=False):

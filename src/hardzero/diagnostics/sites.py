@@ -121,6 +121,11 @@ class Site:
     function: str
     kind: Kind
 
+    @property
+    def is_rectifier(self) -> bool:
+        """Whether units are off on one side, with an output of 0 or a small slope."""
+        return self.kind in ("rectifier", "leaky")
+
 
 @dataclass(frozen=True)
 class Call:

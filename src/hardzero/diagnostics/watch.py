@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from hardzero.diagnostics.pytorch import require_pytorch
 from hardzero.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -60,13 +61,7 @@ def watch(
     >>> watch.n_updates
     20
     """
-    try:
-        import torch
-    except ImportError:
-        raise ParameterError(
-            "watch needs PyTorch, which is not installed. Run pip install "
-            "'hardzero[torch]'."
-        ) from None
+    torch = require_pytorch("watch")
     from hardzero.diagnostics.monitor import Watch
 
     if not isinstance(model, torch.nn.Module):

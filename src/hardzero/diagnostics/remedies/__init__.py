@@ -11,7 +11,7 @@ Names load on first use, as PyTorch is heavy and optional.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hardzero.errors import ParameterError
+from hardzero.diagnostics.pytorch import require_pytorch
 
 if TYPE_CHECKING:
     from hardzero.diagnostics.remedies.initialisation import initialise
@@ -44,13 +44,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        import_module("torch")
-    except ImportError:
-        raise ParameterError(
-            f"remedies.{name} needs PyTorch, which is not installed. Run pip install "
-            "'hardzero[torch]'."
-        ) from None
+    require_pytorch(f"remedies.{name}")
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value  # from now on an ordinary attribute
     return value

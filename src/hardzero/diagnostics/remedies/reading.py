@@ -1,12 +1,11 @@
 """Data of any form that `diagnose` takes, as a list of inputs of a model."""
 
-import functools
 from typing import Any
 
 import torch
 from torch import nn
 
-from hardzero.diagnostics.diagnose import each_batch, to_tensor
+from hardzero.diagnostics.diagnose import each_batch
 from hardzero.errors import ParameterError
 
 __all__ = ["read_inputs", "read_tensors"]
@@ -32,10 +31,7 @@ def read_inputs(model: nn.Module, data: Any) -> list[Any]:
     ParameterError
         If there are none.
     """
-    parameter = next(model.parameters(), None)
-    dtype = torch.float32 if parameter is None else parameter.dtype
-    tensor = functools.partial(to_tensor, torch, dtype)
-    found = [inputs for inputs, _ in each_batch(data, tensor)]
+    found = [inputs for inputs, _ in each_batch(model, data)]
     if not found:
         raise ParameterError("data has no batches. Give at least one example.")
     return found
