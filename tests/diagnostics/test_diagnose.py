@@ -1,5 +1,7 @@
 """Verdicts: the right kind of trouble first, and healthy networks left alone."""
 
+import json
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -502,3 +504,141 @@ def test_weights_of_zero_are_not_blamed_on_a_penalty():
     found = diagnose(model, torch.randn(300, 8))
     dead = next(f for f in found.findings if f.code == "dead-units")
     assert dead.cause.startswith("Their weights and biases are exactly 0")
+
+
+def _places(value, path=()):
+    """Yield the path to each value in nested dicts and lists."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from _places(value[key], (*path, key))
+
+
+def test_changed_files_are_refused_or_can_be_shown(digits):
+    """Whatever a value becomes, reading says so, or printing works."""
+    model = mlp(64, 20, 10)
+    with torch.no_grad():
+        model[0].bias[:15] = -100
+    text = diagnose(model, digits, CE).to_json()
+    n_refused = 0
+    for path in _places(json.loads(text)):
+        for value in (None, True, -3, 0.5, math.nan, "<b>", [], [1], {}, {"a": []}):
+            content = {"": json.loads(text)}
+            at = content
+            *way, last = ("", *path)
+            for key in way:
+                at = at[key]
+            at[last] = value
+            try:
+                found = Diagnosis.from_json(json.dumps(content[""]))
+            except DataError:
+                n_refused += 1
+            else:
+                assert "<b>" not in found._repr_html_()
+                assert str(found)
+                assert Diagnosis.from_json(found.to_json()) == found
+    assert n_refused > 400
+
+
+def test_layers_with_very_many_units_are_sampled():
+    """Evenly spaced units stand for all, and findings say so."""
+    model = nn.Sequential(nn.Linear(4, 40_000), nn.ReLU(), nn.Linear(40_000, 2))
+    with torch.no_grad():
+        model[0].bias[:10_000] = -50
+    found = diagnose(model, torch.randn(5000, 4).clamp(-3, 3))
+    (finding,) = found.findings
+    assert finding.code == "dead-units"
+    assert "(16,384 evenly spaced ones of 40,000 were counted)" in finding.summary
+    assert int(finding.summary.split()[0]) >= 16_384 // 4
+    assert "biases are strongly negative" in finding.cause
+    assert (found.layers[0]["units"], found.layers[0]["counted"]) == (40_000, 16_384)
+
+
+@pytest.mark.parametrize("n_batches", [1, 3])
+def test_models_with_very_many_activations_are_sampled(n_batches):
+    """Evenly spaced ones are counted, and the first and the last."""
+    torch.manual_seed(0)
+    pairs = [m for _ in range(2999) for m in (nn.Linear(3, 3), nn.ReLU())]
+    model = nn.Sequential(*pairs, nn.Linear(3, 2), nn.ReLU())
+    with torch.no_grad():
+        for layer in model[::2]:
+            layer.weight.copy_(torch.eye(3)[: len(layer.weight)])
+            layer.bias.zero_()
+    X, y = torch.rand(20, 3), torch.rand(20, 2) - 5
+    found = diagnose(model, [(X, y)] * n_batches, nn.MSELoss())
+    names = [row["name"] for row in found.layers]
+    assert names == [*(str(1 + 2 * i) for i in range(0, 3000, 4)), "5999"]
+    assert all(row["examples"] == 20 * n_batches for row in found.layers[:-1])
+    assert str(found).startswith("not healthy: 751 of 3,000 activations")
+    assert "rectified-output" in {f.code for f in found.findings}
+
+
+def test_the_scale_that_reaches_the_first_map_counts(digits):
+    """A layer in front that standardises is enough; an offset is told from a scale."""
+    X, y = digits
+    raw = 100 * X + 1000
+    torch.manual_seed(0)
+    found = diagnose(mlp(64, 100, 10), (raw, y), CE)
+    (finding,) = [f for f in found.findings if f.code == "input-scale"]
+    assert "far from 0: their mean is 1.0" in finding.cause
+    found = diagnose(mlp(64, 100, 10), (100 * X, y), CE)
+    (finding,) = [f for f in found.findings if f.code == "input-scale"]
+    assert finding.cause == "The features are not scaled."
+
+    class Centred(nn.Module):
+        def forward(self, x):
+            """Return values near 0."""
+            return (x - 1000) / 100
+
+    for first in (Centred(), nn.BatchNorm1d(64, momentum=None)):
+        model = nn.Sequential(first, *mlp(64, 100, 10))
+        model(raw)
+        found = diagnose(model, (raw, y), CE)
+        assert "input-scale" not in {f.code for f in found.findings}
+
+
+def test_targets_that_are_repeated_are_found():
+    """Outputs (n, 1) with targets (n,) become a square in PyTorch's losses."""
+    X = torch.randn(400, 5)
+    y = X[:, 0] - 2 * X[:, 1]
+    model = mlp(5, 16, 1)
+    with pytest.warns(UserWarning, match="target size"):
+        found = diagnose(model, (X, y), nn.MSELoss())
+    assert found.findings[0].code == "wrong-loss"
+    assert "shape (144, 1) and targets of shape (144,)" in found.findings[0].summary
+    assert "wrong-loss" not in {
+        f.code for f in diagnose(model, (X, y[:, None]), nn.MSELoss()).findings
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "loss", "notes"),
+    [
+        (torch.ones(9, 7), None, ["the model ran on (9, 7) float32"]),
+        (
+            (torch.ones(9, 8), torch.ones(9)),
+            nn.CrossEntropyLoss(),
+            ["the loss took outputs (9, 2) float32 and targets (9,) float32"],
+        ),
+    ],
+)
+def test_errors_of_the_model_or_the_loss_say_what_these_were_given(data, loss, notes):
+    """They stay what they are, with a note."""
+    with pytest.raises(RuntimeError) as caught:
+        diagnose(mlp(8, 4, 2), data, loss)
+    assert caught.value.__notes__ == [
+        f"hardzero.diagnose: {note} when this was raised." for note in notes
+    ]
+    with pytest.raises(ParameterError, match="loss is 'mse', expected a function"):
+        diagnose(mlp(8, 4, 2), data, "mse")
+
+
+def test_advice_fits_the_activation():
+    """Deep sigmoid networks are not told to use He's initialisation as they are."""
+    torch.manual_seed(0)
+    layers = [m for _ in range(8) for m in (nn.Linear(20, 20), nn.Sigmoid())]
+    model = nn.Sequential(*layers, nn.Linear(20, 3))
+    X, y = torch.randn(500, 20), torch.randint(0, 3, (500,))
+    found = diagnose(model, (X, y), CE)
+    (finding,) = [f for f in found.findings if f.code == "vanishing-gradient"]
+    assert "slope is at most 1/4" in finding.cause

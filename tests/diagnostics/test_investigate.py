@@ -165,11 +165,11 @@ def test_no_change_alone_cures(digits):
     found = hardzero.investigate(deep_biases, train, digits, settings, loss=CE)
     assert found.facts["investigation"]["cause"] is None
     finding = found.findings[0]
-    assert finding.cause.startswith("None of the 5 changes that were tested cures it")
+    assert finding.cause.startswith("None of the 8 changes that were tested cures it")
     assert "The lowest loss is with " in finding.cause
     assert finding.confidence <= 0.3
     tested = [f for f in finding.not_the_cause if "loss" in f]
-    assert len(tested) == 5
+    assert len(tested) == 8
 
 
 def test_budget_for_no_rerun(digits):
@@ -558,3 +558,28 @@ def test_suspects_that_were_not_tested_are_listed(digits):
         in evidence
     )
     assert trial(found, "normalisation shift")["outcome"] == "not tested"
+
+
+def test_rates_are_tried_in_steps(digits):
+    """A hundredth where a tenth does not do, ten times where learning has not begun."""
+    settings = {"lr": 60.0}
+    found = hardzero.investigate(small, train, digits, settings, loss=CE)
+    cause = found.facts["investigation"]["cause"]
+    trials = found.facts["investigation"]["trials"]
+    assert cause == "learning rate"
+    assert [t["outcome"] for t in trials if t["suspect"] == cause] == [
+        "not cured",
+        "cured",
+    ]
+    found = hardzero.investigate(small, train, digits, {"lr": 1e-3}, loss=CE)
+    assert found.facts["investigation"]["cause"] == "low learning rate"
+
+
+def test_functions_with_other_arguments_are_told(digits):
+    """Before anything is trained."""
+    message = r"train cannot be called with 3 arguments: it is train\(model, data\)"
+    with pytest.raises(ParameterError, match=message):
+        hardzero.investigate(small, lambda model, data: None, digits)  # noqa: ARG005
+    with pytest.raises(ParameterError, match="make_model cannot be called with 0"):
+        hardzero.investigate(lambda width: width, train, digits)
+    hardzero.investigate(small, lambda *_: None, digits, budget=1e-6)

@@ -167,7 +167,7 @@ def test_any_name_can_be_saved_and_printed(tmp_path):
 
 def test_place_and_step_of_a_finding_are_shown():
     """Where it is, and since when if that is known."""
-    finding = Finding("code", "note", "block.3", "s", (), "c", "r", when=1200)
+    finding = Finding("code", "warning", "block.3", "s", (), "c", "r", when=1200)
     text = render_fragment(Diagnosis((finding,)))
     assert "<dt>Where</dt><dd>block.3</dd><dt>Since</dt><dd>step 1,200</dd>" in text
     assert "since    step 1,200" in str(Diagnosis((finding,)))

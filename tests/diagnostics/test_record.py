@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hardzero.diagnostics.record import record  # noqa: E402
+from hardzero.errors import ParameterError  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -235,3 +236,78 @@ def test_sequences_that_come_first_are_counted_by_example():
     assert units.fired.tolist() == fires.tolist()
     assert len(found.input_sum) == 28
     assert units.by_class.keys() == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "X"),
+    [
+        (nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU()), (1, 8, 8)),
+        (nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU()), (3, 8, 8)),
+        (nn.Sequential(nn.Linear(8, 5), nn.ReLU()), (2, 8)),
+        (nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (-1, 8)), nn.Linear(8, 5)), 0),
+    ],
+)
+def test_shares_of_zeros_are_right_whatever_rows_are(model, X):
+    """Also where outputs have other rows than there are examples."""
+    torch.manual_seed(0)
+    if not X:
+        model, X = nn.Sequential(model, nn.ReLU()), (40, 4)
+    X = torch.randn(*X)
+    (units,) = record(model, [(X, None), (X, None)]).sites.values()
+    zeros = float((model(X) == 0).float().mean())
+    assert units.zeros == pytest.approx(zeros)
+    assert units.zero_share / units.n_examples == pytest.approx(zeros)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_gradients_are_taken_wherever_the_call_stands(context):
+    """Gradients may be switched off around it; they stay so."""
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    with context():
+        X, y = torch.randn(20, 4), torch.zeros(20, dtype=torch.long)
+        found = record(model, [(X, y)], nn.CrossEntropyLoss())
+        assert not torch.is_grad_enabled()
+        made_here = nn.Linear(4, 3)
+    assert all(p.has_gradient for p in found.parameters.values())
+    if context is torch.inference_mode:
+        with pytest.raises(ParameterError, match=r"within torch.inference_mode\(\)"):
+            record(made_here, [(X, y)], nn.CrossEntropyLoss())
+
+
+def test_buffers_that_grow_or_appear_are_put_back():
+    """Also those that are replaced, resized, or were None."""
+
+    class Collects(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.map = nn.Linear(4, 3)
+            self.register_buffer("seen", torch.zeros(0, 4))
+            self.register_buffer("last", None)
+            self.register_buffer("grown", torch.ones(2))
+
+        def forward(self, x):
+            self.seen = torch.cat([self.seen, x])
+            self.last = x
+            self.grown.resize_(5).fill_(3)
+            self.register_buffer("new", x.sum())
+            return self.map(x).relu()
+
+    model = Collects()
+    before = dict(model._buffers)
+    record(model, [(torch.randn(9, 4), None)])
+    assert list(model._buffers) == list(before)
+    assert all(model._buffers[name] is before[name] for name in before)
+    assert model.seen.shape == (0, 4)
+    assert torch.equal(model.grown, torch.ones(2))
+
+
+def test_hooks_of_a_training_do_not_run():
+    """Hooks on weights and backward hooks stay, and are not called."""
+    model, calls = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), []
+    model[0].weight.register_hook(lambda _: calls.append("weight"))
+    model[2].register_full_backward_hook(lambda *_: calls.append("module"))
+    X, y = torch.randn(20, 4), torch.zeros(20, dtype=torch.long)
+    record(model, [(X, y)], nn.CrossEntropyLoss())
+    assert not calls
+    model(X).sum().backward()
+    assert sorted(calls) == ["module", "weight"]

@@ -4,6 +4,8 @@ import contextlib
 import copy
 import io
 import math
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +14,18 @@ import hardzero
 from hardzero.errors import ParameterError
 
 torch = pytest.importorskip("torch")
+from torch.optim.optimizer import (  # noqa: E402
+    _global_optimizer_post_hooks as post_hooks,
+)
+from torch.optim.optimizer import (  # noqa: E402
+    _global_optimizer_pre_hooks as pre_hooks,
+)
+
+from hardzero.diagnostics.counter import UnitCounter  # noqa: E402
+from hardzero.diagnostics.sites import Site  # noqa: E402
+
 nn, F = torch.nn, torch.nn.functional
+SITE = Site("1", "1", "relu", "rectifier")
 
 
 def mlp(*, inplace=False):
@@ -620,3 +633,49 @@ def test_scripted_models_say_what_cannot_be_seen():
     parts = nn.Sequential(torch.jit.script(mlp()), nn.ReLU())
     units = train(parts, around=hardzero.watch, updates=3).units
     assert list(units) == ["relu after 0.0", "relu after 0.3", "1"]
+
+
+def test_watches_come_and_go_while_other_threads_step():
+    """PyTorch's own hooks are not changed while it walks through them."""
+    stop, errors = threading.Event(), []
+
+    def train():
+        weight = nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.SGD([weight], 0.1)
+        optimizer.register_step_pre_hook(lambda *_: time.sleep(0))
+        weight.grad = torch.ones(2)
+        try:
+            while not stop.is_set():
+                optimizer.step()
+        except RuntimeError as error:
+            errors.append(error)
+
+    before = [dict(hooks) for hooks in (pre_hooks, post_hooks)]
+    threads = [threading.Thread(target=train) for _ in range(3)]
+    with hardzero.watch(nn.Linear(2, 2)):
+        for thread in threads:
+            thread.start()
+    after = [dict(hooks) for hooks in (pre_hooks, post_hooks)]
+    for _ in range(300):
+        with hardzero.watch(nn.Linear(2, 2)):
+            time.sleep(0)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert [dict(hooks) for hooks in (pre_hooks, post_hooks)] == after
+    sizes = zip(map(len, before), map(len, after), strict=True)
+    assert all(now <= then + 1 for then, now in sizes)
+
+
+def test_blocks_with_more_values_than_float32_counts():
+    """Counts stay exact, and the carry comes once in so many values."""
+    counter = UnitCounter(SITE, 2, 1, 2, torch.device("cpu"), "")
+    n_carries = 0
+    for _ in range(9):
+        had = counter._n_float
+        counter.count(torch.ones(2**22 + 1, 2))
+        n_carries += counter._n_float < had
+    assert n_carries == 2
+    counter.close_block(0, 1)
+    assert counter.active.tolist() == [9 * (2**22 + 1)] * 2

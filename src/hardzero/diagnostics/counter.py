@@ -52,7 +52,8 @@ class UnitCounter:
         self._others = [axis for axis in range(n_axes) if axis != unit_axis]
         self._block: Tensor = torch.zeros(n_units, device=device)
         self._carry: Tensor | None = None  # what was counted before in this block
-        self._n_block = 0
+        self._n_block = 0  # values of each unit in this block
+        self._n_float = 0  # and since the carry
         self._shape: Any = None  # of the last outputs, and what follows from it
         self._dtype: Any = None
         self._n, self._is_known, self._is_quick, self._is_plain = 0, False, False, False
@@ -75,9 +76,10 @@ class UnitCounter:
         h = outputs.detach()
         if h.shape != self._shape or h.dtype != self._dtype:
             self._prepare(h)
-        if self._n_block + self._n > _EXACT:
+        if self._n_float + self._n > _EXACT:
             self._add_to_carry(self._block)
             self._block.zero_()
+            self._n_float = 0
         if self._is_plain:  # each call less counts in small batches
             self._block.addmv_(h.sign().t(), self._ones)
         elif self._is_known:
@@ -88,6 +90,7 @@ class UnitCounter:
             else:
                 self._add_to_carry((h != 0).sum(self._others))
         self._n_block += self._n
+        self._n_float += self._n
 
     def fits(self, outputs: Tensor) -> bool:
         """Return whether outputs have the axes and units of the first ones.
@@ -147,7 +150,7 @@ class UnitCounter:
         self.n_values += self._n_block
         zeros: Tensor = 1 - counts.sum() / (self._n_block * self.n_units)
         self._block.zero_()
-        self._carry, self._n_block = None, 0
+        self._carry, self._n_block, self._n_float = None, 0, 0
         return zeros
 
     def _add_to_carry(self, counts: Tensor) -> None:

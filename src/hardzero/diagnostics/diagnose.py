@@ -27,17 +27,20 @@ def diagnose(
         ``torch.export``; an ``onnx.ModelProto`` of common operators; or a
         `RectifierStack`, a `StackModel`, a fitted estimator, or scikit-learn's MLPs,
         which become one. It runs in evaluation mode and is left as it was: mode,
-        buffers, gradients and random states. Networks that are trained together are
-        looked at one by one.
+        buffers, gradients and random states. A pair (generator, discriminator) of
+        modules that are trained against each other is looked at as one.
     data : DataLoader, tuple or array
         Batches, each the model's input or (input, target); or arrays or tensors (X, y)
-        or X, of which batches are made.
+        or X, of which batches are made. For a pair: (latent vectors, real rows), both
+        of such kinds.
     loss : callable, optional
         Takes outputs and targets and returns a scalar, such as
         ``torch.nn.CrossEntropyLoss()``. Gradients are looked at, too. Models that are
-        not PyTorch's have their own, which is used if there are targets.
+        not PyTorch's have their own, which is used if there are targets. That of a pair
+        takes the discriminator's outputs and targets 1 (real) and 0 (generated);
+        without one it is ``torch.nn.BCEWithLogitsLoss()``.
     optimizer : torch Optimizer, optional
-        Tells which parameters are trained.
+        Tells which parameters are trained; for a pair two of them.
 
     Returns
     -------
@@ -54,6 +57,15 @@ def diagnose(
     from hardzero.diagnostics.record import record
     from hardzero.diagnostics.rules import RULES, describe, facts
 
+    if loss is not None and not callable(loss):
+        raise ParameterError(
+            f"loss is {loss!r:.60}, expected a function of outputs and targets, such "
+            "as torch.nn.CrossEntropyLoss()."
+        )
+    if _is_pair(model, torch):
+        from hardzero.diagnostics.pair import diagnose_pair
+
+        return diagnose_pair(model[0], model[1], data, loss, optimizer)
     n_rows = _BATCH
     if isinstance(model, torch.nn.Module):
         network = model
@@ -73,6 +85,11 @@ def diagnose(
     findings = [finding for rule in RULES for finding in rule(found)]
     layers = tuple(describe(units) for units in found.sites.values())
     return Diagnosis(by_severity(findings), layers, facts(found))
+
+
+def _is_pair(model: Any, torch: Any) -> bool:
+    is_two = isinstance(model, (tuple, list)) and len(model) == 2
+    return is_two and all(isinstance(m, torch.nn.Module) for m in model)
 
 
 def _converted(model: Any, torch: Any) -> tuple[Any, str, Any, Any]:

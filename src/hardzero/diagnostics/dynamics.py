@@ -203,9 +203,8 @@ def _with_shrinkage(finding: Finding, records: Records) -> Finding:
         return finding
     return replace(
         finding,
-        cause=f"A penalty or weight decay outweighs the loss: {len(left)} of "
-        f"{len(left)} weight tensors shrank, to {max(left.values()):.0%} of their norm "
-        "or less.",
+        cause="A penalty or weight decay outweighs the loss: all weight tensors "
+        f"({len(left)}) shrank, to {max(left.values()):.0%} of their norm or less.",
         remedy="Lower the penalty by a factor of ten, and further while this remains.",
         not_the_cause=("learning rate: weights that it throws off become large",),
         confidence=0.85,

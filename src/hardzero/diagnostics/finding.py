@@ -148,26 +148,19 @@ class Diagnosis:
             If it is no such text.
         """
         try:
-            content = json.loads(text)
+            content = json.loads(text, parse_constant=_refuse)
             if content["format"] != _FORMAT:
                 raise DataError(
                     f"the format is {content['format']!r}, expected {_FORMAT!r}."
                 )
-            findings = tuple(
-                Finding(
-                    **{
-                        **given,
-                        "evidence": tuple(given["evidence"]),
-                        "not_the_cause": tuple(given["not_the_cause"]),
-                    }
-                )
-                for given in content["findings"]
-            )
-            return cls(findings, tuple(content["layers"]), content["facts"])
+            findings = tuple(map(_finding, content["findings"]))
+            layers = tuple(_checked(row, _LAYER, "layer") for row in content["layers"])
+            facts = _checked(content["facts"], {}, "facts")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"this is no diagnosis: {error!r}.") from None
+        return cls(findings, layers, facts)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write a page that shows everything, for a browser or a printer.
@@ -197,8 +190,15 @@ class Diagnosis:
         """Return the findings on one screen, the most serious in full."""
         n = self.facts.get("n_examples", 0)
         verdict = "healthy" if self.healthy else "not healthy"
-        lines = [f"{verdict}: {len(self.layers)} activations, {n:,} examples"]
+        n_layers = f"{len(self.layers):,}"
+        n_all = self.facts.get("n_activations", len(self.layers))
+        if n_all > len(self.layers):
+            n_layers += f" of {n_all:,}"
+        lines = [f"{verdict}: {n_layers} activations, {n:,} examples"]
         for finding in self.findings[:6]:
+            if finding.severity == "note":
+                lines += [f"note: {finding.summary}"]
+                continue
             lines += ["", f"{finding.severity}: {finding.summary}"]
             if finding.when is not None:
                 lines += [f"  since    step {finding.when:,}"]
@@ -207,6 +207,80 @@ class Diagnosis:
         if len(self.findings) > 6:
             lines += ["", f"... and {len(self.findings) - 6} more"]
         return "\n".join(map(visible, lines))
+
+
+_FINDING: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("code", "severity", "where", "summary", "cause", "remedy"), str),
+    "evidence": list,
+    "not_the_cause": list,
+    "confidence": float,
+}
+_LAYER: Final[Mapping[str, Any]] = {
+    "name": str,
+    "function": str,
+    "units": int,
+    "examples": int,
+    "zeros": float,
+    "zeros_low": float,
+    "zeros_high": float,
+    "dead": int | None,
+    "silent_examples": int,
+}
+_MORE: Final[Mapping[str, Any]] = {
+    "when": int | None,
+    "axis_is_sure": bool,
+    "zeros_by_class": dict,
+    "silent": int,
+    "born_dead": int,
+    "died_by": int | None,
+    "came_back": int,
+    "counted": int,
+    "n_activations": int,
+    "n_examples": int,
+    "n_batches": int,
+    "n_parameters": int,
+    "n_updates": int,
+    "n_classes": int | None,
+    "loss": int | float | None,
+    "unseen": list,
+    "investigation": dict,
+}
+"""Types of what a diagnosis must hold, and of what it may hold."""
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"it holds {constant}")
+
+
+def _finding(given: Any) -> Finding:
+    """Return a finding that was read, if its parts are of the right kinds."""
+    _checked(given, _FINDING, "finding")
+    lists = {name: tuple(given[name]) for name in ("evidence", "not_the_cause")}
+    for name, texts in lists.items():
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(f"{name} of a finding holds something else than texts.")
+    return Finding(**{**given, **lists})
+
+
+def _checked(given: Any, must: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a dict that was read, if its values are of the right kinds."""
+    if not isinstance(given, dict):
+        raise DataError(f"{what} is a {type(given).__name__}, expected an object.")
+    may = {name: kind for name, kind in _MORE.items() if name in given}
+    for name, kind in {**may, **must}.items():
+        if not _is_a(given[name], kind):
+            raise DataError(f"{name} of {what} is {given[name]!r:.80}.")
+    for label, share in given.get("zeros_by_class", {}).items():
+        if not _is_a(share, float):
+            raise DataError(f"zeros_by_class of {what} has {share!r:.80} for {label}.")
+    return given
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Return whether a value has a type; truth values are no numbers."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, kind) or (kind is float and isinstance(value, int))
 
 
 def visible(text: str) -> str:

@@ -1,5 +1,6 @@
 """Which cause is it? The training again, with one suspect changed at a time."""
 
+import inspect
 import math
 import random
 import time
@@ -41,11 +42,12 @@ def investigate(
 ) -> Diagnosis:
     """Prove the cause of a trouble: train again with one suspect changed at a time.
 
-    Suspects are the learning rate (a tenth), penalties (off), the rectifier at the
-    output (removed), biases (0), the shift of normalisation layers (0), the scale of
-    the inputs (standardised), that of the initial weights (He's) and the balance of the
-    layers (the same scale in all). All runs start from the same seed. What cures is the
-    cause: what was found is gone and the loss is lower.
+    Suspects are the learning rate (from a hundredth to a hundred times), penalties
+    (off), the rectifier at the output (removed), biases (0), the shift of normalisation
+    layers (0), the scale of the inputs (standardised), that of the initial weights
+    (He's) and the balance of the layers (the same scale in all). All runs start from
+    the same seed. What cures is the cause: what was found is gone and the loss is
+    lower.
 
     Parameters
     ----------
@@ -101,10 +103,11 @@ def investigate(
         trouble = _trouble(original)
         if trouble is None:
             return original
-        trials = []
+        trials: list[_Trial] = []
         for suspect in SUSPECTS:
             bar.describe(suspect.name)
-            trials.append(_try(case, suspect, original, trouble, clock))
+            if not any(t.cured and t.suspect.name in suspect.unless for t in trials):
+                trials.append(_try(case, suspect, original, trouble, clock))
             bar.advance(1)
         cures = sorted((t for t in trials if t.cured), key=_Trial.rank)
         bar.describe("a second seed")
@@ -221,11 +224,18 @@ class _Case:
 def _checked(
     torch: Any, make_model: Any, train: Any, data: Any, settings: Any, budget: Any
 ) -> Mapping[str, Any]:
-    for name, given in (("make_model", make_model), ("train", train)):
+    calls = ("make_model", make_model, 0), ("train", train, 3)
+    for name, given, n_arguments in calls:
         if not callable(given) or isinstance(given, torch.nn.Module):
             raise ParameterError(
                 f"{name} is a {type(given).__name__}, expected a function: make_model "
                 "returns a new model, train(model, data, settings) trains it."
+            )
+        if not _takes(given, n_arguments):
+            raise ParameterError(
+                f"{name} cannot be called with {n_arguments} arguments: it is "
+                f"{name}{inspect.signature(given)}, expected make_model() and "
+                "train(model, data, settings)."
             )
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     if not is_pair or not all(hasattr(part, "shape") for part in data):
@@ -243,6 +253,17 @@ def _checked(
             f"budget is {budget!r}, expected seconds, a number above 0."
         )
     return settings or {}
+
+
+def _takes(function: Any, n_arguments: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    except ValueError:  # of what is not written in Python
+        return True
+    return True
 
 
 @contextmanager
@@ -377,7 +398,8 @@ def _report(
     evidence += [str(t) for t in cures]
     if confirmed is not None:
         evidence.append(confirmed[1])
-    left = [t.suspect.name for t in trials if t.outcome == "left"]
+    names = (t.suspect.name for t in trials if t.outcome == "left")
+    left = list(dict.fromkeys(names))
     if left:
         needs = clock.used() + (len(left) + 2) * clock.first_run
         evidence.append(

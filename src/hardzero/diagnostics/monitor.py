@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from threading import get_ident
+from threading import Lock, get_ident
 from types import TracebackType
 from typing import Any, Final
 
@@ -100,6 +100,41 @@ def _run_nothing(*_: Any) -> None:
     """Stand for a hook where the watch is not."""
 
 
+class _AnyOptimizer:
+    """The watches that see steps of any optimizer.
+
+    PyTorch walks through its global hooks in Python, while other threads may step. So
+    it gets two, once, which stay and hand steps on to the watches there are.
+    """
+
+    def __init__(self) -> None:
+        self._watches: tuple[Watch, ...] = ()
+        self._is_known = False
+        self._lock = Lock()
+
+    def add(self, watch: "Watch") -> None:
+        """Tell a watch of steps from now on."""
+        with self._lock:
+            self._watches = (*self._watches, watch)
+            if not self._is_known:
+                register_optimizer_step_pre_hook(self._before)
+                register_optimizer_step_post_hook(self._after)
+                self._is_known = True
+
+    def remove(self, watch: "Watch") -> None:
+        """Tell it no longer."""
+        with self._lock:
+            self._watches = tuple(w for w in self._watches if w is not watch)
+
+    def _before(self, *arguments: Any) -> None:
+        for watch in self._watches:
+            watch._before_step(*arguments)
+
+    def _after(self, *arguments: Any) -> None:
+        for watch in self._watches:
+            watch._after_step(*arguments)
+
+
 class Watch:
     """A training that is watched; made by `hardzero.watch`.
 
@@ -181,8 +216,8 @@ class Watch:
                 register_module_forward_hook(self._see_loss).remove
             )
         if self.optimizer is None:
-            keep(register_optimizer_step_pre_hook(self._before_step).remove)
-            keep(register_optimizer_step_post_hook(self._after_step).remove)
+            _of_any_optimizer.add(self)
+            keep(_of_any_optimizer.remove, self)
         else:
             keep(self.optimizer.register_step_pre_hook(self._before_step).remove)
             keep(self.optimizer.register_step_post_hook(self._after_step).remove)
@@ -440,11 +475,15 @@ class Watch:
             if number == len(names):
                 names.append(f"{label}#{number + 1}")
             counter = self._counters.get(names[number])
-            if counter is not None:
-                if self._is_sampled:
-                    self._see_outputs(counter, outputs)
-                else:
-                    counter.count(outputs)
+            if counter is None or self.has_given_up:
+                return
+            if self._is_sampled:
+                self._see_outputs(counter, outputs)
+                return
+            try:  # as _harmless does, without the time of another call
+                counter.count(outputs)
+            except Exception as error:  # noqa: BLE001
+                self.give_up(error)
 
         self._exit.callback(module.register_forward_hook(_Hook(see)).remove)
 
@@ -665,6 +704,9 @@ class Watch:
             sides = [*incoming, outgoing]
             squares = _norms([side.detach() for side in sides]).square()
             yield f"balance/{name}", squares[:-1].sum() - squares[-1]
+
+
+_of_any_optimizer: Final = _AnyOptimizer()
 
 
 def _is_symbolic() -> bool:

@@ -1,21 +1,25 @@
 """One pass over data: counts of zeros, sizes of signals and of gradients.
 
 Everything is a running sum on the device of the model, so that memory does not grow
-with the data. The model, its mode, buffers, gradients and all random states are left as
-they were.
+with the data. Of models with more activations than anybody reads about, and of layers
+with very many units, evenly spaced ones are counted. The model, its mode, buffers,
+gradients and all random states are left as they were.
 """
 
 import contextlib
 import math
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
+from hardzero.diagnostics.axes import mixes
 from hardzero.diagnostics.sites import Call, Site, watching_calls
 from hardzero.errors import ParameterError
 
@@ -30,6 +34,8 @@ __all__ = [
 ]
 
 _MOST_CLASSES: Final = 1000
+_MOST_SITES: Final = 1024  # beyond, every second one is counted, or every fourth...
+_MOST_UNITS: Final = 16_384
 _SATURATED: Final = 0.05  # slopes below this share of the largest count as flat
 
 Loss = Callable[[Any, Any], Tensor]
@@ -44,17 +50,26 @@ class UnitRecord:
     site : Site
         The place.
     n_units : int
-        Number of units.
+        Number of units that are counted.
     is_sure : bool
         Whether the axis of units is known.
     maker : str
         Name of the module that made what goes in.
+    place : int
+        How many activations the model computes before.
+    chosen : Tensor or None
+        Which units are counted; None for all.
+    n_all : int
+        Number of units that there are.
     """
 
     site: Site
     n_units: int
     is_sure: bool
     maker: str = ""
+    place: int = 0
+    chosen: Any = None
+    n_all: int = 0
     n_examples: int = 0
     n_values: int = 0  # of each unit: examples times positions
     fired: Any = 0.0  # for each unit: in how many examples it was above 0
@@ -70,6 +85,30 @@ class UnitRecord:
     n_gradients: int = 0
     by_class: dict[int, list[float]] = field(default_factory=dict)  # examples, zeros
 
+    @classmethod
+    def of(cls, call: Call, place: int) -> "UnitRecord":
+        """Begin a record at a site.
+
+        Parameters
+        ----------
+        call : Call
+            The first one there.
+        place : int
+            How many activations the model computed before.
+
+        Returns
+        -------
+        UnitRecord
+            Without counts.
+        """
+        n_all = call.after.shape[call.unit_axis]
+        n_units, chosen = min(n_all, _MOST_UNITS), None
+        if n_units < n_all:
+            chosen = torch.arange(n_units, device=call.after.device) * n_all // n_units
+        return cls(
+            call.site, n_units, call.is_sure, call.maker, place, chosen, int(n_all)
+        )
+
     def add(self, call: Call, n_examples: int, labels: list[int] | None) -> None:
         """Count one call.
 
@@ -82,8 +121,16 @@ class UnitRecord:
         labels : list of int or None
             Their classes.
         """
+        if self.chosen is not None:
+            call = replace(
+                call,
+                after=call.after.index_select(call.unit_axis, self.chosen),
+                before=None
+                if call.before is None or call.before.shape != call.after.shape
+                else call.before.index_select(call.unit_axis, self.chosen),
+            )
         after = _by_example(call.after, call.unit_axis, n_examples)
-        self.n_examples += n_examples
+        self.n_examples += after.shape[0]
         self.n_values += after.shape[0] * after.shape[1]
         positive = after != 0 if self.site.kind != "leaky" else after > 0
         fires = positive.any(1)
@@ -152,6 +199,8 @@ class Record:
     """Everything that one pass collected."""
 
     sites: dict[str, UnitRecord] = field(default_factory=dict)
+    n_sites: int = 0  # those that are not counted, too
+    stride: int = 1  # from one that is counted to the next
     parameters: dict[str, ParameterRecord] = field(default_factory=dict)
     n_examples: int = 0
     n_batches: int = 0
@@ -177,6 +226,11 @@ class Record:
     first_bad: tuple[str, str] | None = None  # module and function
     bad_gradient: str | None = None
     bad_input: tuple[int, int] | None = None  # example and feature, from 0 on
+    spread: tuple[Any, Any] | None = None  # shapes of outputs and targets that differ
+    rates: tuple[float, ...] = ()  # of the optimizer
+    # Of what reaches the first map: numbers, their squares; what the model does first
+    # may change their scale.
+    first_inputs: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
 
 def record(
@@ -209,8 +263,13 @@ def record(
         found.loss_name = getattr(loss, "__name__", type(loss).__name__)
     optimised = None
     if optimizer is not None:
+        found.rates = tuple(float(g.get("lr", 0)) for g in optimizer.param_groups)
         optimised = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    with left_alone(model):  # parametrised weights change buffers when read
+    with (
+        left_alone(model),  # parametrised weights change buffers when read
+        torch.inference_mode(False),
+        torch.set_grad_enabled(loss is not None),
+    ):
         for name, parameter in model.named_parameters():
             if nn.parameter.is_lazy(parameter):
                 continue
@@ -219,11 +278,17 @@ def record(
                     f"parameter {name} is on the meta device and holds no numbers. "
                     "Load the model's weights first."
                 )
+            if loss is not None and parameter.is_inference():
+                raise ParameterError(
+                    f"parameter {name} was made within torch.inference_mode(), so that "
+                    "the loss has no gradients. Make the model outside of it, or leave "
+                    "out loss."
+                )
             values = parameter.detach()
             found.parameters[name] = ParameterRecord(
                 name,
                 tuple(values.shape),
-                bool(torch.isfinite(values).all()),
+                _is_finite(values),
                 parameter.requires_grad,
                 None if optimised is None else id(parameter) in optimised,
             )
@@ -253,9 +318,22 @@ def record(
                         bias.detach().double().cpu().numpy(),
                         norms.numpy(),
                     )
-        for inputs, targets in batches:
+        for batch in batches:
+            inputs, targets = tree_map(_for_autograd, batch) if loss else batch
             _add_batch(found, model, inputs, targets, loss)
     return found
+
+
+def _for_autograd(part: Any) -> Any:
+    """Return a tensor that gradients may come through."""
+    is_tensor = isinstance(part, Tensor)
+    return part.clone() if is_tensor and part.is_inference() else part
+
+
+def _is_finite(values: Tensor) -> bool:
+    """Return whether there is no NaN and no infinity; most often a sum tells."""
+    total = float(values.sum()) if values.is_floating_point() else math.nan
+    return math.isfinite(total) or bool(torch.isfinite(values).all())
 
 
 def _is_learned(weights: Tensor) -> bool:
@@ -288,24 +366,17 @@ def _add_batch(
     _add_targets(found, targets, labels)
     softmaxed: list[Tensor] = []
     made: list[tuple[UnitRecord, Tensor]] = []
+    place, skipped = 0, None
 
-    def seen(call: Call) -> None:
-        if call.site.kind == "softmax":
-            if call.before is not None and any(call.before is t for t in softmaxed):
-                found.softmaxes += 1
-            if call.site.function == "softmax":  # a logarithm before it undoes it
-                softmaxed.append(call.after)
-            return
+    def count(call: Call, place: int) -> None:
         units = found.sites.get(call.site.name)
         if units is None:
-            n_units = call.after.shape[call.unit_axis]
-            units = UnitRecord(call.site, n_units, call.is_sure, call.maker)
-            found.sites[call.site.name] = units
-        if call.after.shape[call.unit_axis] != units.n_units or call.after.is_complex():
+            units = found.sites[call.site.name] = UnitRecord.of(call, place)
+        if call.after.shape[call.unit_axis] != units.n_all or call.after.is_complex():
             return
         if call.after.layout != torch.strided:
             return
-        if call.after.numel() % (n * units.n_units):
+        if call.after.ndim == 1 == len(_shape(inputs)) and n > 1:
             raise ParameterError(
                 f"{call.site.name} puts out {tuple(call.after.shape)} for {n} "
                 "examples. Give batches whose first axis counts examples."
@@ -314,17 +385,48 @@ def _add_batch(
             units.add(call, n, labels)
         made.append((units, call.after))
 
+    def seen(call: Call) -> None:
+        if call.site.kind == "softmax":
+            if call.before is not None and any(call.before is t for t in softmaxed):
+                found.softmaxes += 1
+            if call.site.function == "softmax":  # a logarithm before it undoes it
+                softmaxed.append(call.after)
+            return
+        nonlocal place, skipped
+        place += 1
+        if len(found.sites) >= _MOST_SITES and call.site.name not in found.sites:
+            found.stride *= 2
+            every = found.stride
+            found.sites = {k: u for k, u in found.sites.items() if u.place % every == 0}
+        is_last = place == found.n_sites
+        skipped = None if is_last or not (place - 1) % found.stride else call
+        if skipped is None:
+            count(call, place - 1)
+
+    reaching: Tensor | None = main_output(inputs)
+
     def every(module: str, name: str, result: Tensor) -> None:
+        nonlocal reaching
+        if reaching is not None:
+            if mixes(name):
+                _add_first_inputs(found, reaching)
+                reaching = None
+            elif result.numel() >= n:
+                reaching = result
         is_dense = result.layout == torch.strided
         if found.first_bad is None and is_dense and result.is_floating_point():
             # The loss of a mask may well be infinite; the result of a layer may not.
             with torch.no_grad():
-                if not bool(torch.isfinite(result).all()) and "mask" not in name:
+                if "mask" not in name and not _is_finite(result):
                     found.first_bad = module, name
 
-    with torch.set_grad_enabled(loss is not None), watching_calls(model, seen, every):
+    ran = f"the model ran on {_kinds(inputs)}"
+    with watching_calls(model, seen, every), _said(ran):
         outputs = call_model(model, inputs)
         main = main_output(outputs)
+    if skipped is not None:  # the last one is what the model ends with
+        count(skipped, place - 1)
+    found.n_sites = max(found.n_sites, place)
     if main is not None:
         _add_outputs(found, main)
         found.output_site = next((u.site.name for u, h in made if h is main), None)
@@ -333,8 +435,10 @@ def _add_batch(
     found.n_examples += n
     found.n_batches += 1
     if loss is not None:
+        given = f"outputs {_kinds(outputs)} and targets {_kinds(targets)}"
         try:
-            value = loss(outputs, targets)
+            with _said(f"the loss took {given}"):
+                value = loss(outputs, targets)
         except (TypeError, AttributeError) as error:
             if targets is not None:
                 raise
@@ -349,6 +453,8 @@ def _add_batch(
                 f"{'' if shape is None else f' of shape {shape}'}, expected a tensor "
                 "with one number. Take the mean over examples."
             )
+        if main is not None and _are_spread(main, targets):
+            found.spread = tuple(main.shape), tuple(targets.shape)
         value = value.reshape(())
         found.losses.append(float(value.detach()))
         outputs = [(units, h) for units, h in made if h.requires_grad]
@@ -373,7 +479,7 @@ def _add_gradients(
         of_parameter.has_gradient = True
         dense = gradient.coalesce().values() if gradient.is_sparse else gradient
         of_parameter.gradient_squares += float(dense.float().square().sum())
-        if found.bad_gradient is None and not bool(torch.isfinite(dense).all()):
+        if found.bad_gradient is None and not _is_finite(dense):
             found.bad_gradient = name
     for (units, _), gradient in zip(
         outputs_of_sites, gradients[len(named) :], strict=True
@@ -407,6 +513,46 @@ def _add_inputs(found: Record, inputs: Any, axis: int) -> None:
     found.input_highest = torch.maximum(found.input_highest, flat.amax(0).cpu())
 
 
+def _add_first_inputs(found: Record, values: Tensor) -> None:
+    if values.is_floating_point() and values.layout == torch.strided:
+        found.first_inputs[0] += values.numel()
+        found.first_inputs[1] += float(values.detach().double().square().sum())
+
+
+def _are_spread(outputs: Tensor, targets: Any) -> bool:
+    """Return whether each output is compared with more than its own target."""
+    is_number = isinstance(targets, Tensor) and targets.is_floating_point()
+    if not is_number or outputs.shape == targets.shape:
+        return False
+    try:
+        shape = torch.broadcast_shapes(outputs.shape, targets.shape)
+    except RuntimeError:
+        return False
+    return bool(math.prod(shape) > max(outputs.numel(), targets.numel()))
+
+
+def _kinds(value: Any) -> str:
+    """Return shapes and dtypes of tensors."""
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    if isinstance(value, Mapping):
+        parts = ", ".join(f"{name}: {_kinds(part)}" for name, part in value.items())
+        return f"{{{parts}}}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_kinds, value))})"
+    return f"a {type(value).__name__}"
+
+
+@contextlib.contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Add to an error of the user's code what it was called with."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"hardzero.diagnose: {what} when this was raised.")
+        raise
+
+
 def _add_targets(found: Record, targets: Any, labels: list[int] | None) -> None:
     if labels is not None:
         found.labels = found.labels or {}
@@ -434,15 +580,17 @@ def _add_outputs(found: Record, outputs: Tensor) -> None:
 
 
 def _by_example(values: Tensor, unit_axis: int, n_examples: int) -> Tensor:
-    """Return values as (examples, positions, units)."""
+    """Return values as (examples, positions, units).
+
+    Where a model makes fewer rows, or others, of its examples, those rows count.
+    """
     values = values.detach().movedim(unit_axis, -1)
     n_units = values.shape[-1]
-    if values.shape[0] == n_examples or values.ndim < 3:
-        first = values.shape[0] if values.shape[0] % n_examples else n_examples
-        return values.reshape(first, -1, n_units)
-    if values.shape[1] == n_examples:  # sequences first
-        return values.movedim(1, 0).reshape(n_examples, -1, n_units)
-    return values.reshape(values.shape[0], -1, n_units)
+    if values.ndim > 2 and values.shape[1] == n_examples != values.shape[0]:
+        values = values.movedim(1, 0)  # sequences first
+    n_rows = values.shape[0] if values.ndim > 1 else 1
+    first = n_rows if n_rows % n_examples else n_examples
+    return values.reshape(first, -1, n_units)
 
 
 def _as(value: Any, like: Tensor) -> Tensor:
@@ -465,8 +613,12 @@ def _example_axis(model: nn.Module, inputs: Any, targets: Any) -> int:
 
 
 def _n_examples(inputs: Any, axis: int) -> int:
+    return int((*_shape(inputs), 1)[axis])
+
+
+def _shape(inputs: Any) -> tuple[int, ...]:
     x = main_output(inputs)
-    return int(x.shape[axis]) if x is not None and x.ndim else 1
+    return () if x is None else tuple(x.shape)
 
 
 def main_output(outputs: Any) -> Tensor | None:
@@ -554,7 +706,13 @@ def left_alone(model: nn.Module) -> Iterator[None]:
     """
     # A frozen module of TorchScript has no mode.
     modes = {m: m.training for m in model.modules() if hasattr(m, "training")}
-    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    buffers = {m: dict(m._buffers.items()) for m in modes}
+    values = {
+        buffer: buffer.detach().clone()
+        for named in buffers.values()
+        for buffer in named.values()
+        if buffer is not None and not nn.parameter.is_lazy(buffer)
+    }
     gradients = {p: p.grad for p in model.parameters()}
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
@@ -562,14 +720,21 @@ def left_alone(model: nn.Module) -> Iterator[None]:
         # A program from torch.export has its mode for ever.
         with contextlib.suppress(NotImplementedError):
             model.eval()
-        yield
+        with _without_backward_hooks(model):
+            yield
     finally:
         for module, was_training in modes.items():
             module.training = was_training
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                if name in buffers and not torch.equal(buffer, buffers[name]):
-                    buffer.copy_(buffers[name])
+        for module, named in buffers.items():
+            if not isinstance(module, torch.jit.ScriptModule):
+                module._buffers.clear()
+                module._buffers.update(named)
+        for buffer, value in values.items():
+            if buffer.shape != value.shape:
+                buffer.data = value
+            elif not torch.equal(buffer, value):
+                with torch.no_grad():
+                    buffer.copy_(value)
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
         torch.set_rng_state(states[0])
@@ -577,3 +742,23 @@ def left_alone(model: nn.Module) -> Iterator[None]:
         np.random.set_state(states[2])  # noqa: NPY002
         if on_devices:
             torch.cuda.set_rng_state_all(on_devices)
+
+
+@contextlib.contextmanager
+def _without_backward_hooks(model: nn.Module) -> Iterator[None]:
+    """Keep hooks that count or change gradients of a training from running."""
+    parameters = {p: p._backward_hooks for p in model.parameters() if p._backward_hooks}
+    modules = [m for m in model.modules() if not isinstance(m, torch.jit.ScriptModule)]
+    kinds = [(m, m._backward_hooks, m._backward_pre_hooks) for m in modules]
+    try:
+        for parameter in parameters:
+            parameter._backward_hooks = None
+        for module in modules:
+            module._backward_hooks = OrderedDict()
+            module._backward_pre_hooks = OrderedDict()
+        yield
+    finally:
+        for parameter, hooks in parameters.items():
+            parameter._backward_hooks = hooks
+        for module, after, before in kinds:
+            module._backward_hooks, module._backward_pre_hooks = after, before

@@ -29,6 +29,7 @@ _GONE: Final = 0.02  # norm of a unit's weights; initialisations make it 0.5 to 
 _LOW: Final = 0.1
 _FAINT: Final = 0.03  # spread of pre-activations relative to the norm of weights
 _UNBALANCED: Final = 100.0  # between norms of neighbouring layers
+_ELEMENTWISE: Final = ("mse", "l1loss", "smoothl1", "huber", "bce", "binarycross")
 _SMALL, _LARGE = 1e-4, 1e4  # of signals, relative to those of another layer
 
 
@@ -54,6 +55,21 @@ def _bad_inputs(found: Record) -> Iterator[Finding]:
 def _wrong_loss(found: Record) -> Iterator[Finding]:
     """Find outputs that are not what the loss takes."""
     name = found.loss_name.lower().replace("_", "")
+    if found.spread is not None and name.startswith(_ELEMENTWISE):
+        outputs, targets = found.spread
+        yield Finding(
+            "wrong-loss",
+            "serious",
+            "output",
+            f"Outputs of shape {outputs} and targets of shape {targets} do not match.",
+            (f"{found.n_examples:,} examples",),
+            "The loss compares each output with the targets of other examples as well: "
+            "PyTorch repeats axes of size 1 until shapes fit. The best that can be "
+            "learned is the mean of all targets.",
+            "Give targets the shape of outputs: y[:, None], or model(x).squeeze(1).",
+            ("learning rate, width: no network can do better",),
+            0.97,
+        )
     if name.startswith("nll") and found.losses and _mean(found.losses) < 0:
         yield Finding(
             "wrong-loss",
@@ -230,8 +246,8 @@ def _dead_units(found: Record) -> Iterator[Finding]:
             "dead-units",
             severity,
             units.site.name,
-            f"{n_dead} of {units.n_units} units of {units.site.name} are {word} in "
-            f"{units.n_examples:,} examples.",
+            f"{n_dead} of {units.n_units} units of {units.site.name}"
+            f"{_sampled(units)} are {word} in {units.n_examples:,} examples.",
             (
                 f"firing rate of each below {rate:.2g} (95 %)",
                 f"exact zeros {units.zeros:.0%} of the layer",
@@ -280,8 +296,9 @@ def _constant_units(found: Record) -> Iterator[Finding]:
             "constant-units",
             "warning" if n_constant > _HALF * units.n_units else "note",
             units.site.name,
-            f"{n_constant} of {units.n_units} units of {units.site.name} put out one "
-            f"value above 0 for all {units.n_examples:,} examples.",
+            f"{n_constant} of {units.n_units} units of {units.site.name}"
+            f"{_sampled(units)} put out one value above 0 for all "
+            f"{units.n_examples:,} examples.",
             (f"deviation up to {spread[constant].max():.2g}",),
             f"{units.maker} ({kind}) multiplies by 0 or nearly so and adds its bias."
             if "Norm" in kind
@@ -397,16 +414,18 @@ def _untrained(found: Record) -> Iterator[Finding]:
 def _signals(found: Record) -> Iterator[Finding]:
     """Find gradients that vanish or explode on their way down, without dead units."""
     of_sites = [
-        (u.site.name, math.sqrt(u.gradient_squares / u.n_gradients))
+        (u, math.sqrt(u.gradient_squares / u.n_gradients))
         for u in found.sites.values()
         if u.n_gradients
     ]
     if len(of_sites) < 3 or any(not math.isfinite(g) for _, g in of_sites):
         return
-    (first, low), (last, high) = of_sites[0], of_sites[-1]
+    (lowest, low), (highest, high) = of_sites[0], of_sites[-1]
     if high == 0:
         return
-    factor = (low / high) ** (1 / (len(of_sites) - 1)) if low > 0 else 0.0
+    first, last = lowest.site.name, highest.site.name
+    n_steps = highest.place - lowest.place
+    factor = (low / high) ** (1 / n_steps) if low > 0 else 0.0
     ratio = low / high
     if _SMALL < ratio < _LARGE or _has_shrunk(found):
         return
@@ -421,11 +440,29 @@ def _signals(found: Record) -> Iterator[Finding]:
             f"root mean square {high:.2g} at {last}, {low:.2g} at {first}",
             f"{found.n_examples:,} examples",
         ),
+        *_why_signals(lowest.site.function, shrinks=shrinks),
+    )
+
+
+def _why_signals(function: str, *, shrinks: bool) -> tuple[str, str, Any, float]:
+    """Return cause, remedy, what is not the cause, and confidence."""
+    if shrinks and "sigmoid" in function:
+        return (
+            "A sigmoid's slope is at most 1/4, so that each layer takes three quarters "
+            "of the gradient or more.",
+            "Use rectifiers with He's initialisation, or tanh with Glorot's; normalise "
+            "or add residual connections.",
+            (),
+            0.8,
+        )
+    name = "Glorot for tanh" if "tanh" in function else "He for rectifiers"
+    return (
         f"Weights are too {'small' if shrinks else 'large'} for the depth: each layer "
         "multiplies signals and gradients by the same factor.",
-        "Initialise so that the variance is kept (He for rectifiers), normalise, or "
-        "add residual connections.",
-        confidence=0.8,
+        f"Initialise so that the variance is kept ({name}), normalise, or add residual "
+        "connections.",
+        (),
+        0.8,
     )
 
 
@@ -448,6 +485,8 @@ def _inputs(found: Record) -> Iterator[Finding]:
             confidence=0.9,
         )
     scale = _input_scale(found) or 0.0
+    mean, deviation = _input_moments(found)
+    far = np.median(np.abs(mean)) > 3 * np.median(deviation)
     if scale > 20 and not _has_learned(found) and not _absorbs_scale(found):
         yield Finding(
             "input-scale",
@@ -459,7 +498,11 @@ def _inputs(found: Record) -> Iterator[Finding]:
                 f"from {lowest.min():.4g} to {highest.max():.4g}, "
                 f"{found.n_examples:,} examples",
             ),
-            "The features are not scaled.",
+            "The features lie far from 0: their mean is "
+            f"{np.median(mean):.3g}, their deviation {np.median(deviation):.3g} "
+            "(medians)."
+            if far
+            else "The features are not scaled.",
             "Subtract the mean and divide by the deviation (StandardScaler) before the "
             "model, and train anew.",
             confidence=0.9,
@@ -560,7 +603,8 @@ def describe(units: UnitRecord) -> dict[str, Any]:
     return {
         "name": units.site.name,
         "function": units.site.function,
-        "units": units.n_units,
+        "units": units.n_all,
+        "counted": units.n_units,
         "examples": n,
         "zeros": mean,
         "zeros_low": max(mean - half, 0.0),
@@ -590,6 +634,7 @@ def facts(found: Record) -> dict[str, Any]:
     """
     loss = _mean(found.losses) if found.losses else None
     return {
+        "n_activations": found.n_sites,
         "n_examples": found.n_examples,
         "n_batches": found.n_batches,
         "loss": loss if loss is None or math.isfinite(loss) else None,
@@ -654,7 +699,7 @@ def _why_dead(
     found: Record, units: UnitRecord, dead: Array
 ) -> tuple[str, str, tuple[str, ...], float]:
     """Return cause, remedy, what is not the cause, and confidence."""
-    bias, weights = found.incoming.get(units.maker, (None, None))
+    bias, weights = _incoming(found, units)
     kind = found.makers.get(units.maker, "")
     if "Norm" in kind:
         return (
@@ -730,12 +775,28 @@ def _why_dead(
         )
     return (
         "Their weights turn every input of the data to below 0: updates threw them "
-        "there, most often at a learning rate that is too high.",
+        "there, most often at a learning rate that is too high"
+        + (f" (the optimizer's is {max(found.rates):g})." if found.rates else "."),
         "Lower the learning rate, above all in the first steps, and revive the units "
         "(hardzero.remedies.revive).",
         ("biases: they are smaller than what the weights contribute",),
         0.6,
     )
+
+
+def _incoming(found: Record, units: UnitRecord) -> tuple[Any, Any]:
+    """Return biases and norms of the weights of the units, if they are known."""
+    bias, norms = found.incoming.get(units.maker, (None, None))
+    if bias is None or units.chosen is None or len(bias) != units.n_all:
+        return bias, norms
+    chosen = units.chosen.cpu().numpy()
+    return bias[chosen], norms[chosen]
+
+
+def _sampled(units: UnitRecord) -> str:
+    if units.chosen is None:
+        return ""
+    return f" ({units.n_units:,} evenly spaced ones of {units.n_all:,} were counted)"
 
 
 def _is_constant(found: Record, units: UnitRecord) -> bool:
@@ -745,7 +806,7 @@ def _is_constant(found: Record, units: UnitRecord) -> bool:
     mean, spread = _moments(units)
     if not np.isfinite(spread).all():
         return False
-    bias, norms = found.incoming.get(units.maker, (None, None))
+    bias, norms = _incoming(found, units)
     if bias is not None and len(bias) == len(mean):
         if np.median(spread / (norms + 1e-30)) < _FAINT:
             return True
@@ -782,9 +843,21 @@ def _layer_sizes(found: Record) -> list[float]:
     ]
 
 
+def _input_moments(found: Record) -> tuple[Array, Array]:
+    """Return mean and deviation of each feature."""
+    mean = found.input_sum.numpy() / found.n_examples
+    square = found.input_squares.numpy() / found.n_examples
+    with np.errstate(invalid="ignore", over="ignore"):
+        return mean, np.sqrt(np.maximum(square - mean**2, 0))
+
+
 def _input_scale(found: Record) -> float | None:
+    """Return the root mean square of what reaches the first map."""
     if found.input_squares is None or not found.n_examples:
         return None
+    n_values, squares = found.first_inputs
+    if n_values:
+        return math.sqrt(squares / n_values)
     n_values = found.n_examples * len(found.input_squares)
     return math.sqrt(float(found.input_squares.sum()) / n_values)
 

@@ -9,9 +9,6 @@ which one a call happens.
 Within TorchScript there are no such calls. There a `TorchDispatchMode` hands the
 operators on, and the function mode sees those. It sees those of a program from
 torch.export, too. In which module they happen is told by the parameters that they use.
-
-Which axis of a tensor counts units is not guessed from its shape: a linear map puts
-them last, a convolution second, and everything else hands its input's axis on.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +22,8 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from hardzero.diagnostics.axes import Before, UnitAxes, share_memory
 
 __all__ = ["Call", "Kind", "Site", "watching_calls"]
 
@@ -60,41 +59,6 @@ _CLAMPS: Final = frozenset(
 _LOWER_CLAMPS: Final = frozenset(
     {"clamp_min", "clamp_min_", "threshold", "threshold_", "_threshold"}
 )
-_CONVOLUTIONS: Final = frozenset(
-    [
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-    ]
-)
-_LAST: Final = frozenset(
-    [
-        "linear",
-        "bilinear",
-        "matmul",
-        "mm",
-        "addmm",
-        "bmm",
-        "baddbmm",
-        "embedding",
-        "embedding_bag",
-        "layer_norm",
-        "native_layer_norm",
-        "multi_head_attention_forward",
-        "scaled_dot_product_attention",
-        "rnn_relu",
-        "rnn_tanh",
-        "lstm",
-        "gru",
-        "__matmul__",
-        "__rmatmul__",
-        "cdist",
-    ]
-)
-_FLATTENS: Final = frozenset({"flatten", "reshape", "view", "_unsafe_view"})
 _SOFTMAXES: Final = frozenset({"softmax", "log_softmax", "_softmax", "_log_softmax"})
 
 _NOT_MADE: Final = ("__get", "empty", "new_empty")  # nothing was computed
@@ -255,7 +219,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         self._seen = seen
         self._every = every
         self.owners: dict[int, str] = {}
-        self._axes: Any = WeakTensorKeyDictionary()
+        self._axes = UnitAxes()
         self._makers: Any = WeakTensorKeyDictionary()
 
     def __torch_function__(
@@ -273,17 +237,17 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         if before is None and isinstance(kwargs.get("input"), Tensor):
             before = kwargs["input"]
         is_in_place = name.endswith("_") or bool(kwargs.get("inplace"))
-        known = None if before is None else self._axes.get(before)
+        known = Before(before, self._axes)
         maker = "" if before is None else self._makers.get(before, "")
         kept = before
         if kind and before is not None and (is_in_place or _has_inplace(func, args)):
             kept = before.detach().clone()
         out = func(*args, **kwargs)
-        has_more = name.startswith(("rnn_", "native_")) and isinstance(out, tuple)
-        result = out[0] if has_more else out
-        if not isinstance(result, Tensor):
+        results = out if isinstance(out, (tuple, list)) else (out,)
+        if not results or not isinstance(results[0], Tensor):
             return out
-        self._remember(name, args, before, known, result)
+        self._axes.follow(func, name, args, kwargs, known, results)
+        result = results[0]
         if kind is None:
             masked = _masked(name, args, result)
             if masked is not None:
@@ -295,10 +259,13 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
             place = f"{name.strip('_')} after {module}" if module else ""
         if kind is not None:
             self._report(module, place or "model", name, kind, kept, result, maker)
-        if not name.startswith(_NOT_MADE):
-            self._makers[result] = module
-            if self._every is not None:
-                self._every(module, name, result)
+        if self._every is not None and not name.startswith(_NOT_MADE):
+            self._every(module, name, result)
+        is_view = kind is None and before is not None and result is not before
+        if is_view and share_memory(result, before):
+            module = maker or module  # nothing was computed
+        for tensor in filter(torch.is_tensor, results):
+            self._makers[tensor] = module
         return out
 
     def _owner(self, args: Any) -> str | None:
@@ -306,40 +273,6 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         tensors = (a for a in args if isinstance(a, Tensor) and not a.is_meta)
         found = (self.owners.get(a.untyped_storage().data_ptr()) for a in tensors)
         return next(filter(None, found), None)
-
-    def _remember(
-        self,
-        name: str,
-        args: Any,
-        before: Tensor | None,
-        known: int | None,
-        out: Tensor,
-    ) -> None:
-        """Keep which axis of a result counts units."""
-        axis = None
-        if name in _LAST:
-            axis = out.ndim - 1
-        elif name in _CONVOLUTIONS:
-            axis = out.ndim - 1 - int(name.rstrip("d")[-1])
-        elif name in {
-            "convolution",
-            "_convolution",
-        }:  # the operator below; it is given batches only
-            axis = 1
-        elif name in _FLATTENS and before is not None and out.shape != before.shape:
-            axis = out.ndim - 1 if out.ndim == 2 else None
-        elif name in {"transpose", "permute", "swapaxes", "t", "T", "movedim"}:
-            if known is not None and before is not None:
-                axis = _moved(name, args, known, out.ndim)
-        elif known is not None and before is not None and out.ndim == before.ndim:
-            axis = known
-        else:
-            others = (self._axes.get(a) for a in args if isinstance(a, Tensor))
-            found = [a for a in others if a is not None]
-            if found and max(found) < out.ndim:
-                axis = found[0]
-        if axis is not None:
-            self._axes[out] = axis
 
     def _report(
         self,
@@ -358,9 +291,8 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         if out.ndim == 0:
             return
         site = Site(label, module, name.strip("_"), kind)
-        sure = axis is not None
-        place = axis if sure else out.ndim - 1
-        self._seen(Call(site, before, out, place, sure, maker))
+        place = out.ndim - 1 if axis is None else axis
+        self._seen(Call(site, before, out, place, axis is not None, maker))
 
 
 def _kind(name: str, args: Any, kwargs: Any) -> Kind | None:
@@ -419,17 +351,3 @@ def _masked(name: str, args: Any, out: Tensor) -> Tensor | None:
         return None
     rectified = (x for x in values if torch.equal(out, x.clamp(min=0)))
     return next(rectified, None)
-
-
-def _moved(name: str, args: Any, axis: int, ndim: int) -> int | None:
-    if name in {"transpose", "swapaxes"} and len(args) == 3:
-        a, b = args[1] % ndim, args[2] % ndim
-        a, b = int(a), int(b)
-        return {a: b, b: a}.get(axis, axis)
-    if name == "permute":
-        order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
-        places = [int(place) % ndim for place in order]
-        return places.index(axis)
-    if name in {"t", "T"} and ndim == 2:
-        return 1 - axis
-    return None

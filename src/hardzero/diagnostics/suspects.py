@@ -63,16 +63,21 @@ class Suspect:
         What is true if the change cures.
     remedy : str
         What to do then.
+    unless : tuple of str
+        Names of suspects whose proof makes this one needless.
     """
 
     name: str
     change: Callable[[Setup], str]
     cause: str
     remedy: str
+    unless: tuple[str, ...] = ()
 
 
-def _lower_rate(setup: Setup) -> str:
-    return _change_settings(setup, _RATES, "lr, learning_rate", lambda rate: rate / 10)
+def _rate_times(factor: float) -> Callable[[Setup], str]:
+    return lambda setup: _change_settings(
+        setup, _RATES, "lr, learning_rate", lambda rate: rate * factor
+    )
 
 
 def _no_penalty(setup: Setup) -> str:
@@ -271,9 +276,16 @@ SUSPECTS: Final = (
     ),
     Suspect(
         "learning rate",
-        _lower_rate,
+        _rate_times(0.1),
         "The learning rate is too high.",
         "Train with a tenth of the learning rate, or warm up to it.",
+    ),
+    Suspect(
+        "learning rate",
+        _rate_times(0.01),
+        "The learning rate is far too high.",
+        "Train with a hundredth of the learning rate, and warm up to more.",
+        unless=("learning rate",),
     ),
     Suspect(
         "penalty",
@@ -312,6 +324,20 @@ SUSPECTS: Final = (
         "that one learning rate does not fit all.",
         "Start with the same scale in all layers, such as by "
         "torch.nn.init.kaiming_normal_.",
+    ),
+    Suspect(
+        "low learning rate",
+        _rate_times(10),
+        "The learning rate is too low.",
+        "Train with ten times the learning rate, or longer.",
+        unless=("learning rate",),
+    ),
+    Suspect(
+        "low learning rate",
+        _rate_times(100),
+        "The learning rate is far too low.",
+        "Train with a hundred times the learning rate.",
+        unless=("learning rate", "low learning rate"),
     ),
 )
 """What `hardzero.investigate` tests, in this order."""
