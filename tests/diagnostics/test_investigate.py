@@ -529,7 +529,7 @@ def test_standardised_inputs(shape, kind):
         (
             "rectifier at the output",
             {"rectified_output": "0"},
-            "by a call in forward of",
+            "by a call in forward",
         ),
     ],
 )

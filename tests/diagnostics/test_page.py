@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from hardzero.diagnostics import Diagnosis, Finding
+from hardzero.diagnostics.chart import curves
 from hardzero.diagnostics.page import render, render_fragment
 
 
@@ -204,7 +205,8 @@ def test_a_page_can_be_read_by_ear_and_on_a_narrow_screen_or_paper():
     assert headings[:5] == ["h1", "h2", "h3", "h3", "h3"]
     assert tags.count("h1") == 1
     assert tags.count("main") == 1
-    assert tags.count("table") == tags.count("caption") == 3
+    assert tags.count("table") == 3
+    assert tags.count("caption") == 2  # facts need no more than their heading
     assert all(attrs["scope"] in {"row", "col"} for t, attrs in elements if t == "th")
     assert tags.count("title") == 1 + tags.count("svg")
     assert all(attrs["role"] == "img" for tag, attrs in elements if tag == "svg")
@@ -243,3 +245,60 @@ def test_text_has_enough_contrast():
     shade = [round(255 + 0.45 * (part - 255)) for part in (0, 114, 178)]
     darkest = "#" + "".join(f"{part:02x}" for part in shade)
     assert contrast("#1a1a1a", darkest) >= 4.5
+
+
+def history(n=50, names=("1", "3"), value=0.5):
+    """Return what a watch adds to the facts."""
+    series = {"loss": [2.0 / (i + 1) for i in range(n)]}
+    for name in names:
+        series[f"zeros/{name}"] = [value] * n
+        series[f"silent/{name}"] = [i / n for i in range(n)]
+    return {"update": list(range(1, n + 1)), "series": series}
+
+
+def test_a_watched_training_is_drawn():
+    """Loss, zeros and silent units over the updates, with names and axes."""
+    found = Diagnosis((), (), {"n_examples": 9, "history": history()})
+    text = render(found)
+    elements = whole(text)
+    assert [tag for tag, _ in elements].count("figure") == 3
+    assert text.count('class="line"') == 2 * 5  # each curve, and its key
+    for word in ("Loss of the measured updates", ">update<", ">100%<", ">50<", ">2<"):
+        assert word in text
+    assert "updates that did not" not in text
+    assert Diagnosis.from_json(found.to_json()) == found
+
+
+def test_curves_end_where_values_do():
+    """Gaps stay gaps; the scale is logarithmic over more than two powers of ten."""
+    picture = curves("t", [1, 2, 3, 4], {"a": [1.0, None, 1.0, 2.0]})
+    assert re.search(r'd="M[\d. ]+M[\d. ]+L[\d. ]+"', picture)
+    picture = curves("t", [1, 2, 3], {"a": [1e-3, 1.0, 1e3]})
+    assert ">0.001<" in picture
+    assert ">1<" in picture
+    heights = re.findall(r"[ML][\d.]+ ([\d.]+)", picture.split('class="line"')[1])
+    top, middle, bottom = sorted(map(float, heights))
+    assert middle - top == pytest.approx(bottom - middle)
+    assert "&lt;b&gt;" in curves("<b>", [1, 2], {"<b>": [0.0, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("x", "series"),
+    [
+        ([], {}),
+        ([1], {"a": [1.0]}),
+        ([1, 2], {}),
+        ([1, 2], {"a": [None, None]}),
+        ([1, 2], {"a": [1.0, float("inf")]}),
+        ([1, 2], {"a": [-1.7e308, 1.7e308]}),
+    ],
+)
+def test_nothing_is_drawn_of_nothing(x, series):
+    """Instead of an empty frame."""
+    assert curves("t", x, series) == ""
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e-320, 1e300])
+def test_constant_curves_have_a_scale(value):
+    """Whatever they are."""
+    assert 'class="line"' in curves("t", [1, 2], {"a": [value, value]})

@@ -146,8 +146,8 @@ def test_each_use_of_a_module_and_each_call_is_a_site():
     """A shared module has one site for each use; calls are seen in sampled updates."""
     model = Functions()
     watch = train(model, around=lambda m, o: hardzero.watch(m, o, every=5))
-    assert list(watch.units) == ["rectifier", "rectifier#2", "model"]
-    assert "zeros/model" in watch.records[-1]
+    assert list(watch.units) == ["rectifier", "rectifier#2", "relu after second"]
+    assert "zeros/relu after second" in watch.records[-1]
     assert watch.records[-1]["zeros/rectifier"] > 0
 
 
@@ -679,3 +679,56 @@ def test_blocks_with_more_values_than_float32_counts():
     assert n_carries == 2
     counter.close_block(0, 1)
     assert counter.active.tolist() == [9 * (2**22 + 1)] * 2
+
+
+def test_zeros_are_known_by_class_and_row():
+    """As counted by hand, in the updates that are measured."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 7))
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.zero_()
+        model[0].weight[:4, 0] = 1  # rows with x[0] > 0 fire in 4 units, others in none
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    loss = nn.CrossEntropyLoss()
+    with hardzero.watch(model, every=1) as watch:
+        for update in range(40):
+            X, y = torch.rand(20, 6), torch.arange(20) % (3 if update < 20 else 6)
+            X[y == 1, 0] *= -1
+            optimizer.zero_grad()
+            loss(model(X), y).backward()
+            optimizer.step()
+    by_class = watch.zeros_by_class["1"]
+    assert list(by_class) == [0, 1, 2, 3, 4, 5]
+    assert by_class[1] == 1
+    assert all(by_class[c] == pytest.approx(8 / 12) for c in (0, 2, 3, 4, 5))
+    row = watch.records[0]
+    assert row["silent/1"] == pytest.approx(7 / 20)
+    assert row["zeros/1"] == pytest.approx((7 + 13 * 8 / 12) / 20)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="not built in")
+def test_distributed_training_is_watched_in_each_process(tmp_path):
+    """Through the wrapper as through the model within."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
+    )
+    try:
+        lines = []
+        for is_whole in (True, False):
+            torch.manual_seed(0)
+            model = mlp()
+            wrapped = nn.parallel.DistributedDataParallel(model)
+            optimizer = torch.optim.SGD(wrapped.parameters(), 0.1)
+            with hardzero.watch(wrapped if is_whole else model) as watch:
+                for _ in range(12):
+                    optimizer.zero_grad()
+                    loss = nn.CrossEntropyLoss()
+                    loss(wrapped(torch.randn(8, 6)), torch.arange(8) % 3).backward()
+                    optimizer.step()
+            assert (watch.n_updates, watch.unseen) == (12, [])
+            lines.append(str(watch).replace("module.", ""))
+        assert lines[0].split() == lines[1].split()
+        assert "silent" in lines[0]
+    finally:
+        torch.distributed.destroy_process_group()

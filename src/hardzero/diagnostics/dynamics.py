@@ -23,6 +23,8 @@ _SCALED: Final = (
     "step that suits the biases throws the weights far off."
 )
 _SCALE: Final = "Scale the inputs (divide by the largest value, or standardise)."
+_MOST_POINTS: Final = 100  # of a curve in a picture
+_MOST_CURVES: Final = 8
 _WINDOW: Final = 100  # updates without firing after which a unit counts as silent
 
 
@@ -65,7 +67,45 @@ def with_history(found: Diagnosis, watch: "Watch") -> Diagnosis:
         for layer in found.layers
     ]
     facts = {**found.facts, "n_updates": watch.n_updates, "unseen": watch.unseen}
+    history = _history(records, units, watch)
+    if history:
+        facts["history"] = history
     return Diagnosis(by_severity(findings), tuple(layers), facts)
+
+
+def _history(
+    records: Records, units: dict[str, dict[str, Array]], watch: "Watch"
+) -> dict[str, Any]:
+    """Return the loss, zeros and silent units over time, thinned out for a picture."""
+    if len(records) < 2:
+        return {}
+    rows = [records[i] for i in _spread(len(records), _MOST_POINTS)]
+    names = list(units)
+    sites = [names[i] for i in _spread(len(names), _MOST_CURVES)]
+    updates = [int(row["update"]) for row in rows]
+    series: dict[str, list[float | None]] = {
+        name: [_rounded(row.get(name)) for row in rows]
+        for name in ["loss", *(f"zeros/{site}" for site in sites)]
+    }
+    for site in sites:
+        of_site = units[site]
+        deaths = of_site["last"][_is_silent(of_site, watch)]
+        n = len(of_site["last"])
+        series[f"silent/{site}"] = [
+            round(float((deaths < update).sum()) / n, 4) for update in updates
+        ]
+    for name in [name for name, line in series.items() if set(line) == {None}]:
+        del series[name]
+    return {"update": updates, "series": series}
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """Return up to so many of the numbers below n, evenly, both ends among them."""
+    return sorted({int(i) for i in np.linspace(0, n - 1, min(n, most)).round()})
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(f"{value:.4g}")
 
 
 def summary(watch: "Watch") -> str:
@@ -137,10 +177,11 @@ def _with_deaths(
     n_silent, n_born = int(silent.sum()), int(born.sum())
     deaths = np.where(of_site["first"] < 0, 0, of_site["last"])[silent]
     low, median, high = (int(np.quantile(deaths, q)) for q in (0.25, 0.5, 0.75))
+    when = f"half of the deaths between updates {low:,} and {high:,}"
     evidence = (
         f"{n_silent} silent in the last {_window(watch)} of {watch.n_updates:,} "
-        f"updates, {n_born} of them from the start; half of the deaths between "
-        f"updates {low:,} and {high:,}",
+        f"updates, {n_born} of them from the start"
+        + ("" if n_born == n_silent else f"; {when}"),
     )
     if 2 * n_born >= n_silent:
         cause = finding.cause.replace(", or driven there by updates", "")

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -156,9 +157,10 @@ class Diagnosis:
             findings = tuple(map(_finding, content["findings"]))
             layers = tuple(_checked(row, _LAYER, "layer") for row in content["layers"])
             facts = _checked(content["facts"], {}, "facts")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            if isinstance(error, DataError):
-                raise
+            _check_history(facts.get("history", {"update": [], "series": {}}))
+        except DataError:
+            raise
+        except (*_WRONG, RecursionError) as error:
             raise DataError(f"this is no diagnosis: {error!r}.") from None
         return cls(findings, layers, facts)
 
@@ -243,9 +245,11 @@ _MORE: Final[Mapping[str, Any]] = {
     "n_classes": int | None,
     "loss": int | float | None,
     "unseen": list,
+    "history": dict,
     "investigation": dict,
 }
 """Types of what a diagnosis must hold, and of what it may hold."""
+_WRONG: Final = (LookupError, ValueError, TypeError, AttributeError)
 
 
 def _refuse(constant: str) -> None:
@@ -274,6 +278,17 @@ def _checked(given: Any, must: Mapping[str, Any], what: str) -> dict[str, Any]:
         if not _is_a(share, float):
             raise DataError(f"zeros_by_class of {what} has {share!r:.80} for {label}.")
     return given
+
+
+def _check_history(given: Mapping[str, Any]) -> None:
+    """Refuse curves whose points are not numbers, or not as many as updates."""
+    updates, lines = given["update"], given["series"].values()
+    fits = all(_is_a(update, int) for update in updates)
+    for line in lines:
+        fits = fits and len(line) == len(updates)
+        fits = fits and all(v is None or _is_a(v, float) for v in line)
+    if not fits or any(b <= a for a, b in pairwise(updates)):
+        raise DataError("the history has points that are no numbers, or too few.")
 
 
 def _is_a(value: Any, kind: Any) -> bool:

@@ -38,6 +38,7 @@ _MODULES: Final = (nn.ReLU, nn.ReLU6, nn.Threshold, nn.Hardtanh, nn.LeakyReLU)
 _RUNS: Final = 64  # of as many entries of a tensor stand for all of it
 _ROWS: Final = 64  # examples that an effective rank is taken over
 _MOST_ROWS: Final = 1024
+_MOST_CLASSES: Final = 1000
 _SLOWER: Final = 8  # blocks from one rank or balance to the next
 _DORMANT: Final = 0.025  # Sokar et al. 2023: share of the layer's mean size
 
@@ -162,6 +163,8 @@ class Watch:
         self._counters: dict[str, UnitCounter] = {}
         self._hooked: dict[str, int] = {}  # modules, and their uses in this pass
         self._has_functions = False
+        self._shares: dict[str, Tensor] = {}  # of zeros in each row of this pass
+        self._by_class: dict[str, Tensor] = {}  # for each class rows, and their shares
         self._rows: list[dict[str, Any]] = []  # one a block; tensors on the device
         self._row: dict[str, Any] = {}
         self._is_sampled = True  # whether the next step ends a block: the first ones do
@@ -269,6 +272,19 @@ class Watch:
         """For each site what `UnitCounter.facts` says of its units."""
         return {name: counter.facts() for name, counter in self._counters.items()}
 
+    @property
+    def zeros_by_class(self) -> dict[str, dict[int, float]]:
+        """For each site and class the share of zeros in the rows of that class.
+
+        Of the updates in which signals are measured, where the loss is a module that
+        takes whole numbers up to 1,000 as targets.
+        """
+        found = {}
+        for name, (counts, shares) in self._by_class.items():
+            seen = counts.nonzero()[:, 0].tolist()
+            found[name] = {c: float(shares[c] / counts[c]) for c in seen}
+        return found
+
     def maker_of(self, site: str) -> str:
         """Return the name of the module that makes what goes into a site.
 
@@ -293,11 +309,12 @@ class Watch:
         respect to them), ``rank/SITE`` (effective rank), ``dormant/SITE`` (share of
         units with a score up to 0.025), ``gradient/PARAMETER``, ``weight/PARAMETER``
         (Euclidean norms), ``update/PARAMETER`` (norm of the change to that of the
-        weights), ``reached/PARAMETER`` (share of entries with a gradient that is not
-        0), and ``balance/SITE`` (sum over units of the squared norm of what comes in
-        less that of what goes out, which gradient flow keeps), and with a probe
-        ``flips/SITE`` (share of outputs on the probe that went on or off since the row
-        before that has it). ``update``, ``reached``
+        weights), ``silent/SITE`` (share of rows in which no unit fires),
+        ``reached/PARAMETER`` (share of entries with a gradient that is not 0), and
+        ``balance/SITE`` (sum over units of the squared norm of what comes in less that
+        of what goes out, which gradient flow keeps), and with a probe ``flips/SITE``
+        (share of outputs on the probe that went on or off since the row before that has
+        it). ``update``, ``reached``
         are taken from up to 4,096 entries, ranks from up to 64 rows.
         """
         found = []
@@ -511,6 +528,10 @@ class Watch:
             outputs.register_hook(see)
         units = h.movedim(counter.unit_axis, -1).reshape(-1, counter.n_units)
         sizes = units.abs().float().mean(0)
+        if counter.site.is_rectifier and counter.unit_axis > 0:
+            shares = (h <= 0).flatten(1).float().mean(1)
+            row[f"silent/{name}"] = (shares == 1).float().mean()
+            self._shares[name] = shares
         row[f"dormant/{name}"] = (sizes <= _DORMANT * sizes.mean()).float().mean()
         step = max(len(units) // _ROWS, 1)
         row[f"rank/{name}"] = _effective_rank(units[::step][:_ROWS].float())
@@ -559,8 +580,29 @@ class Watch:
             with watching_calls(twin, lambda _: None, every):
                 twin.get_submodule(names[id(part)])(*inputs, **named)
 
+    def _count_by_class(self, targets: Any) -> None:
+        """Add the zeros of each row to those of its class."""
+        shares, self._shares = self._shares, {}
+        if not isinstance(targets, Tensor) or targets.ndim != 1 or not len(targets):
+            return
+        if targets.is_floating_point() or targets.is_complex():
+            return
+        n_classes = int(targets.max()) + 1
+        if int(targets.min()) < 0 or n_classes > _MOST_CLASSES:
+            return
+        for name, of_rows in shares.items():
+            if len(of_rows) != len(targets):
+                continue
+            sums = of_rows.new_zeros(2, n_classes, dtype=torch.float64)
+            sums[0].index_add_(0, targets, torch.ones_like(of_rows).double())
+            sums[1].index_add_(0, targets, of_rows.double())
+            before = self._by_class.get(name, sums[:, :0])
+            missing = abs(before.shape[1] - n_classes)
+            small, large = sorted((before, sums), key=lambda s: s.shape[1])
+            self._by_class[name] = large + nn.functional.pad(small, (0, missing))
+
     @_harmless
-    def _see_loss(self, module: nn.Module, _: Any, outputs: Any) -> None:
+    def _see_loss(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         if (
             isinstance(module, _Loss)
             and isinstance(outputs, Tensor)
@@ -568,6 +610,8 @@ class Watch:
             and outputs.requires_grad
         ):
             self._loss, self._loss_module = outputs.detach(), module
+            if self._shares:
+                self._count_by_class(inputs[1] if len(inputs) > 1 else None)
             is_cheap = outputs.device.type == "cpu" or self._is_sampled
             if is_cheap and not math.isfinite(self._loss.item()):
                 self._look_for_bad()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from hardzero.diagnostics.chart import curves
 from hardzero.diagnostics.finding import Diagnosis, Finding, visible
 
 __all__ = ["render", "render_fragment"]
@@ -21,6 +22,11 @@ _NAME: Final = 60  # characters of a name that are shown; more are left out insi
 _TEXT: Final = 600
 _TITLE: Final = 500  # the same for what a pointer that rests on a name brings up
 
+_CURVES: Final = {
+    "loss": "Loss of the measured updates",
+    "zeros": "Share of exact zeros in each activation",
+    "silent": "Share of units that did not fire any more in each activation",
+}
 _SYMBOLS: Final = {"serious": "✖", "warning": "▲", "note": "○"}
 
 _STYLE: Final = """
@@ -38,8 +44,13 @@ padding:.5rem .9rem;margin:.7rem 0;break-inside:avoid}
 .hz th,.hz td{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right;
 white-space:nowrap}.hz th:first-child{text-align:left;font-weight:400;
 white-space:normal;overflow-wrap:anywhere;min-width:6rem}.hz thead th{font-weight:600}
+.hz figure{margin:0 0 1rem}.hz figcaption{color:#555;font-size:.9rem}
+.hz .chart{width:100%;min-width:36rem;max-width:46rem;font-size:12px;fill:#1a1a1a}
+.hz .chart path{fill:none}.hz .axis{stroke:#1a1a1a}.hz .grid{stroke:#ddd}
+.hz .line{stroke-width:1.6}
 .hz .a{fill:#e6e6e6}.hz .b{fill:#0072b2}.hz .c{stroke:#1a1a1a}
-@media print{.hz{max-width:none;padding:0;font-size:11px}.hz .scroll{overflow:visible}
+@media print{.hz figure{break-inside:avoid}.hz .chart{min-width:0}
+.hz{max-width:none;padding:0;font-size:11px}.hz .scroll{overflow:visible}
 .hz table{width:100%}.hz th,.hz td{white-space:normal;padding:.1rem .2rem}
 .hz tr{break-inside:avoid}.hz h2,.hz h3{break-after:avoid}}
 """
@@ -100,6 +111,7 @@ def render_fragment(diagnosis: Diagnosis) -> str:
         f"<h1>{verdict}</h1>",
         f"<p>{len(diagnosis.layers)} activations looked at, {n:,} examples.</p>",
         _findings(diagnosis.findings),
+        _training(diagnosis.facts.get("history")),
         _layers(diagnosis.layers),
         _classes(diagnosis.layers),
         _facts(diagnosis.facts),
@@ -155,13 +167,34 @@ def _card(finding: Finding) -> str:
     )
 
 
+def _training(history: Mapping[str, Any] | None) -> str:
+    """Draw what a watch has seen: the loss, zeros and silent units over time."""
+    if history is None:
+        return ""
+    updates, series = history["update"], history["series"]
+    pictures = []
+    for kind, title in _CURVES.items():
+        lines = {
+            name.removeprefix(f"{kind}/"): line
+            for name, line in series.items()
+            if name == kind or name.startswith(f"{kind}/")
+        }
+        picture = curves(title, updates, lines, percent=kind != "loss")
+        if picture:
+            pictures.append(
+                f"<figure><figcaption>{title}</figcaption>"
+                f"{_scrolling(title, picture)}</figure>"
+            )
+    return "\n".join(["<h2>The training</h2>", *pictures]) if pictures else ""
+
+
 def _layers(layers: Sequence[Mapping[str, Any]]) -> str:
     rows = (
         f'<tr><th scope="row">{_name(row["name"])}</th>'
         f"<td>{_name(row['function'])}</td>"
         f"<td>{row['units']:,}</td><td>{row['examples']:,}</td>"
         f"<td>{row['zeros']:.1%} {_bar(row)}</td>"
-        f"<td>{'' if row['dead'] is None else row['dead']}</td>"
+        f"<td>{_dead(row)}</td>"
         f"<td>{row['silent_examples']:,}</td></tr>"
         for row in layers
     )
@@ -175,6 +208,13 @@ def _layers(layers: Sequence[Mapping[str, Any]]) -> str:
         ["place", "function", "units", "examples", "exact zeros", "dead", "silent"],
         kept,
     ) + _left_out(len(layers) - len(kept), "places")
+
+
+def _dead(row: Mapping[str, Any]) -> str:
+    if row["dead"] is None:
+        return ""
+    is_sampled = row.get("counted", row["units"]) < row["units"]
+    return f"{row['dead']:,}" + (f" of {row['counted']:,}" if is_sampled else "")
 
 
 def _bar(row: Mapping[str, Any]) -> str:
@@ -256,11 +296,20 @@ def _number(value: Any) -> str:
 def _table(title: str, caption: str, head: Sequence[str], rows: Sequence[str]) -> str:
     """Return a heading and a table that scrolls by itself if it is wide."""
     columns = "".join(f'<th scope="col">{_name(name)}</th>' for name in head)
-    return (
-        f'<h2>{title}</h2><div class="scroll" role="region" tabindex="0" '
-        f'aria-label="{title}"><table><caption>{caption or title}</caption>'
+    table = (
+        "<table>"
+        + (f"<caption>{caption}</caption>" if caption else "")
         + (f"<thead><tr>{columns}</tr></thead>" if head else "")
-        + f"<tbody>{''.join(rows)}</tbody></table></div>"
+        + f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+    return f"<h2>{title}</h2>{_scrolling(title, table)}"
+
+
+def _scrolling(title: str, content: str) -> str:
+    """Return what is wide so that it scrolls by itself, by keys as well."""
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{title}">'
+        f"{content}</div>"
     )
 
 

@@ -71,7 +71,8 @@ class Site:
     Parameters
     ----------
     name : str
-        Module in which the call happens, with a number if it has several.
+        Module that does nothing else; or the function and the module that made what it
+        is given. With a number if there are several.
     module : str
         Name of that module; empty for the model itself.
     function : str
@@ -174,6 +175,9 @@ def watching_calls(
         handles.append(module.register_forward_hook(leave, always_call=True))
     mode = _Mode(lambda: names[stack[-1]] if stack else None, counts, seen, every)
     mode.owners = _owners(model)
+    mode.composed = {
+        name for m, name in names.items() if any(True for _ in m.children())
+    }
     try:
         with ExitStack() as modes:
             if scripted:  # and not fused
@@ -219,6 +223,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         self._seen = seen
         self._every = every
         self.owners: dict[int, str] = {}
+        self.composed: set[str] = set()  # modules with others in them
         self._axes = UnitAxes()
         self._makers: Any = WeakTensorKeyDictionary()
 
@@ -257,6 +262,8 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
         if isinstance(func, OpOverload):
             module = self._owner(args) or maker or module
             place = f"{name.strip('_')} after {module}" if module else ""
+        elif module in self.composed and maker not in ("", module):
+            place = f"{name.strip('_')} after {maker}"
         if kind is not None:
             self._report(module, place or "model", name, kind, kept, result, maker)
         if self._every is not None and not name.startswith(_NOT_MADE):

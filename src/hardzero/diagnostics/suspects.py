@@ -111,7 +111,7 @@ def _no_last_rectifier(setup: Setup) -> str:
     module = dict(setup.model.named_modules()).get(place)
     if not isinstance(module, (nn.ReLU, nn.ReLU6)):
         raise CannotBeTestedError(
-            f"the output is rectified by a call in forward of {place}, which only you "
+            f"the output is rectified by a call in forward ({place}), which only you "
             "can take out"
         )
     parent, _, name = place.rpartition(".")
