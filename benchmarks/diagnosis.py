@@ -2,7 +2,9 @@
 
 The labelled networks of `diagnosis_networks.py`: 24 healthy ones and 46 with a trouble.
 A verdict is right if the first finding that is more than a note is of the kind that was
-made. Rules were tuned on seeds 0 to 3; the result is about others.
+made. Rules were tuned on seeds 0 to 3; the result is about others. The trainings of
+`diagnosis_trainings.py` are watched, and the update in which the trouble began must be
+right, too.
 
 One snapshot after training, no reruns. torchdiag and dead-relu-viz are asked about the
 same networks with the interpreter given by ``--peers``; any of the alarms that they
@@ -24,6 +26,7 @@ import machine
 import racing
 
 TUNED_ON = (0, 1, 2, 3)
+WATCH = "hardzero.watch"
 PEERS = ("torchdiag", "dead-relu-viz")
 
 
@@ -41,6 +44,7 @@ def main() -> None:
     peers, options.peers = options.peers, machine.versions_in(options.peers, PEERS)
     result = racing.Result("diagnosis", options, __doc__.splitlines()[0])
     from diagnosis_networks import networks
+    from diagnosis_trainings import trainings
 
     for seed in options.seeds:
         cases = list(itertools.islice(networks(), 4 if options.quick else None))
@@ -48,6 +52,10 @@ def main() -> None:
             key = {"network": name, "seed": seed, "tool": "hardzero"}
             if not result.has(**key):
                 result.add(key | judge(label, make, seed))
+        for name, label, when, make in trainings():
+            key = {"network": name, "seed": seed, "tool": WATCH}
+            if not options.quick and not result.has(**key):
+                result.add(key | judge_training(label, when, make, seed))
         labels = {name: label for name, label, _ in cases}
         if peers and not result.has(seed=seed, tool=PEERS[-1]):
             for name, tool, findings in ask(peers, seed, len(cases)):
@@ -55,7 +63,7 @@ def main() -> None:
                     {"network": name, "seed": seed, "tool": tool}
                     | verdict(labels[name], findings, first_only=False)
                 )
-    for tool in ("hardzero", *PEERS):
+    for tool in ("hardzero", WATCH, *PEERS):
         print(f"{tool}: {summary(result.records, tool)}")
 
 
@@ -74,6 +82,23 @@ def judge(
         "loss": found.facts["loss"],
         "cpu_seconds": round(seconds, 3),
     }
+
+
+def judge_training(
+    label: frozenset[str],
+    when: tuple[float, float],
+    make: Callable[[int], Any],
+    seed: int,
+) -> dict[str, Any]:
+    """Watch one training and compare its diagnosis with its label."""
+    watch, data, loss = make(seed)
+    found = watch.diagnose(data, loss)
+    serious = [f for f in found.findings if f.severity != "note"]
+    judged = verdict(label, [f.code for f in serious], first_only=True)
+    began = serious[0].when if serious else None
+    if label and began is not None:
+        judged["right"] = judged["right"] and when[0] <= began <= when[1]
+    return judged | {"began": began, "loss": found.facts["loss"]}
 
 
 def verdict(

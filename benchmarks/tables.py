@@ -445,7 +445,7 @@ def diagnosis_table(script: str) -> str:
         f"{record['network']} (seed {record['seed']}): "
         f"{', '.join(record['findings'][:2]) or 'healthy'}"
         for record in records
-        if record["tool"] == "hardzero" and not record["right"]
+        if record["tool"].startswith("hardzero") and not record["right"]
     ]
     return f"{table}\nWrong verdicts of hardzero: {'; '.join(wrong) or 'none'}.\n"
 

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-NAMES = ["theory", "diagnosis", "watch", "investigate"]
+NAMES = ["theory", "diagnosis", "watch", "investigate", "gallery"]
 PAGES = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
 
 

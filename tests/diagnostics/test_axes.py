@@ -1,9 +1,12 @@
 """The axis of units, followed through whatever a model does with its signals."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from hardzero.diagnostics.axes import Before, UnitAxes  # noqa: E402
 from hardzero.diagnostics.record import record  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
@@ -140,3 +143,73 @@ def test_channels_of_a_convolution_whatever_comes_between():
     (units,) = record(flat, [(torch.rand(N, 1, 8, 8), None)]).sites.values()
     assert units.n_units == 5 * 36
     assert int(units.never_fired.sum()) == 36
+
+
+STEPS = {
+    "transpose": lambda h, i, j: h.transpose(i, j),
+    "permute": lambda h, i, _: h.permute(*range(i, h.ndim), *range(i)),
+    "movedim": lambda h, i, j: h.movedim(i, j),
+    "unsqueeze": lambda h, i, _: h.unsqueeze(i),
+    "None": lambda h, i, _: h[(slice(None),) * i + (None,)],
+    "squeeze": lambda h, i, _: h.squeeze(i),
+    "select": lambda h, i, _: h.select(i, h.shape[i] - 1),
+    "narrow": lambda h, i, _: h.narrow(i, 0, max(h.shape[i] - 1, 1)),
+    "mean": lambda h, i, _: h.mean(i),
+    "amax": lambda h, i, j: h.amax(i, keepdim=j > 1),
+    "stack": lambda h, i, _: torch.stack([h, h], i),
+    "cat": lambda h, i, _: torch.cat([h, h], i),
+    "flip": lambda h, i, _: h.flip(i),
+    "relu": lambda h, *_: h.relu(),
+    "contiguous": lambda h, *_: h.contiguous(),
+    "expand": lambda h, i, _: h.unsqueeze(i).expand(*h.shape[:i], 2, *h.shape[i:]),
+    "add": lambda h, *_: h + torch.zeros(2, *[1] * h.ndim),
+    "chunk": lambda h, i, _: h.chunk(2, i),
+    "flatten": lambda h, i, _: h.flatten(i, min(i + 1, h.ndim - 1)),
+    "reshape": lambda h, i, _: h.reshape(*h.shape[:i], 1, *h.shape[i:]),
+}
+STEP = st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 5), st.integers(0, 5))
+# Along the units these leave one, mix them, or repeat them.
+OTHER_AXES_ONLY = {"select", "mean", "amax", "squeeze", "cat", "flatten"}
+
+
+class Following(torch.overrides.TorchFunctionMode):
+    """Hand each call to a `UnitAxes`."""
+
+    def __init__(self, axes):
+        super().__init__()
+        self.axes = axes
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        """Call, and follow."""
+        before = Before(args[0] if torch.is_tensor(args[0]) else None, self.axes)
+        out = func(*args, **(kwargs or {}))
+        results = out if isinstance(out, (tuple, list)) else (out,)
+        if torch.is_tensor(results[0]):
+            self.axes.follow(func, func.__name__, args, kwargs or {}, before, results)
+        return out
+
+
+@given(st.lists(STEP, max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_the_axis_is_right_behind_any_chain_of_steps(steps):
+    """Along it, and nowhere else, the number of the unit changes."""
+    axes = UnitAxes()
+    ids = torch.arange(5.0).expand(3, 2, 5)  # each number is that of its unit
+    with Following(axes):
+        h = F.linear(torch.ones(3, 2, 1), torch.ones(5, 1))
+    known = axes.get(h)
+    for name, i, j in steps:
+        i, j = i % h.ndim, j % h.ndim
+        if name in OTHER_AXES_ONLY and known in (
+            {i, i + 1} if name == "flatten" else {i}
+        ):
+            continue
+        with Following(axes):
+            out = STEPS[name](h, i, j)
+        of_ids = STEPS[name](ids, i, j)
+        h, ids = (o if torch.is_tensor(o) else o[0] for o in (out, of_ids))
+        known = axes.get(h)
+        assert known is not None, name
+        rows = ids.movedim(known, -1).reshape(-1, ids.shape[known])
+        assert bool((rows == rows[0]).all()), name
+        assert len(rows[0].unique()) == len(rows[0]), name

@@ -1,8 +1,10 @@
 """Verdicts: the right kind of trouble first, and healthy networks left alone."""
 
+import copy
 import json
 import math
 from itertools import pairwise
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -642,3 +644,52 @@ def test_advice_fits_the_activation():
     found = diagnose(model, (X, y), CE)
     (finding,) = [f for f in found.findings if f.code == "vanishing-gradient"]
     assert "slope is at most 1/4" in finding.cause
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "set_stance"), reason="PyTorch < 2.6")
+@pytest.mark.parametrize("loss", [None, CE])
+def test_compiled_models_are_looked_at_uncompiled(loss):
+    """As a whole, in part, or compiled in place; before and after they have run."""
+    torch.manual_seed(0)
+    X, y = torch.randn(300, 8), torch.randint(0, 3, (300,))
+    plain = mlp(8, 16, 3)
+    expected = diagnose(plain, (X, y), loss)
+    inner = copy.deepcopy(plain)
+    in_place = copy.deepcopy(plain)
+    in_place.compile(backend="eager")
+    for model in (
+        torch.compile(copy.deepcopy(plain), backend="eager"),
+        nn.Sequential(torch.compile(inner, backend="eager")),
+        in_place,
+    ):
+        for has_run in (False, True):
+            if has_run:
+                model(X)
+            found = diagnose(model, (X, y), loss)
+            assert found.layers[0] == {**expected.layers[0], "name": ANY}
+            assert found.facts == expected.facts
+
+
+def test_parts_that_are_mapped_are_passed_over():
+    """torch.vmap gives no numbers to look at; everything else is seen."""
+
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            """Return logits."""
+            h = torch.vmap(lambda row: self.first(row).relu())(x)
+            return self.second(h).relu()
+
+    found = diagnose(Mapped(), torch.randn(30, 8))
+    assert [row["name"] for row in found.layers] == ["relu after second"]
+
+
+def test_models_without_values_are_told():
+    """What is made at the first batch cannot be left as it was."""
+    with pytest.raises(
+        ParameterError, match=r"0.weight has no values before the first"
+    ):
+        diagnose(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.randn(9, 3))

@@ -83,6 +83,33 @@ def test_generated_rows_on_one_spot_are_a_collapse(data):
     assert "mode-collapse" in codes(found)
 
 
+def test_a_part_of_the_data_that_is_left_out_is_a_collapse():
+    """Where generated rows are as good as real ones, but only of one kind."""
+    _, discriminator = pair()
+    torch.manual_seed(0)
+    kinds = torch.tensor([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    real = kinds[torch.arange(N) % 4] + 0.3 * torch.randn(N, 2)
+
+    class Kinds(nn.Module):
+        def __init__(self, n_kinds):
+            super().__init__()
+            self.n_kinds, self.scale = n_kinds, nn.Parameter(torch.tensor(0.3))
+
+        def forward(self, z):
+            """Return rows of the first kinds."""
+            kind = kinds[(z[:, 0].abs() * 1000).long() % self.n_kinds]
+            return kind + self.scale * z[:, 1:3]
+
+    for n_kinds, severity in ((1, "serious"), (4, None)):
+        found = hardzero.diagnose(
+            (Kinds(n_kinds), discriminator), (torch.randn(N, 4), real)
+        )
+        assert found.facts["realistic"] > 0.8
+        assert found.facts["covered"] == pytest.approx(n_kinds / 4, abs=0.1)
+        severities = {f.code: f.severity for f in found.findings}
+        assert severities.get("mode-collapse") == severity
+
+
 def test_a_discriminator_that_tells_all_is_told(data):
     """Logits and probabilities have their own middle."""
     _, discriminator = pair()
@@ -130,6 +157,7 @@ def test_both_are_left_as_they_were(data):
         (lambda z, x: (z, torch.cat([x, x], 1)), r"shape \(2,\), and real ones"),
         (lambda z, x: (z[:0], x), "data has no batches"),
         (lambda z, x: ([((z, z), 0)], x), "latent vectors are batches of tuple"),
+        (lambda z, x: (iter([z]), x), "an iterator that ends after one pass"),
     ],
 )
 def test_data_that_do_not_fit_are_told(data, change, message):
@@ -147,3 +175,17 @@ def test_more_latent_vectors_than_rows_and_loaders(data):
     )
     found = hardzero.diagnose(pair(), (latent, rows))
     assert found.facts["n_examples"] == 200
+
+
+def test_outputs_and_rows_without_a_second_axis(data):
+    """One number a row, as a vector."""
+    generator = nn.Sequential(
+        nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)
+    )
+    discriminator = nn.Sequential(
+        *[nn.Unflatten(0, (-1, 1)), nn.Linear(1, 8), nn.ReLU()],
+        *[nn.Linear(8, 1), nn.Flatten(0)],
+    )
+    found = hardzero.diagnose((generator, discriminator), (data[0], data[1][:, 0]))
+    assert found.facts["n_examples"] == 2 * N
+    assert 0 <= found.facts["told_rightly"] <= 1

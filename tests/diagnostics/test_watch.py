@@ -6,6 +6,7 @@ import io
 import math
 import threading
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -322,32 +323,78 @@ def test_parameters_with_gradients_that_never_move_are_found():
     assert "never moved in 20 updates" in finding.summary
 
 
-def test_layers_that_fall_asleep_are_found():
-    """Ranks halve and units go dormant while the loss stays low."""
+def tasks(n_tasks, rate, spike=None):
+    """Train on tasks one after the other, each with labels drawn anew."""
     torch.manual_seed(0)
-    model = mlp()
-
-    def put_to_sleep(number, model):
-        n_asleep = max(number - 45, 0) // 15
-        with torch.no_grad():
-            for values, small in ((model[3].weight, 1e-6), (model[3].bias, 1e-9)):
-                values[1 : 1 + n_asleep] = small
-                values.grad[1 : 1 + n_asleep] = 0
-
-    watch = train(
-        model,
-        around=lambda m, o: hardzero.watch(m, o, every=1),
-        each=put_to_sleep,
-        updates=200,
+    X = torch.rand(300, 20)
+    model = nn.Sequential(
+        *[nn.Linear(20, 60), nn.ReLU(), nn.Linear(60, 60), nn.ReLU(), nn.Linear(60, 5)]
     )
-    ranks = [row["rank/4"] for row in watch.records if "rank/4" in row]
-    dormant = [row["dormant/4"] for row in watch.records if "dormant/4" in row]
-    assert dormant[-1] > dormant[0] + 0.25
-    found = watch.diagnose(data(), nn.CrossEntropyLoss())
-    plastic = [f for f in found.findings if f.code == "loss-of-plasticity"]
-    assert ranks[-1] < ranks[0] / 2
-    assert [f.where for f in plastic] == ["4"]
-    assert plastic[0].when > 60
+    optimizer = torch.optim.SGD(model.parameters(), rate)
+    loss = nn.CrossEntropyLoss()
+    with hardzero.watch(model) as watch:
+        for update in range(150 * n_tasks):
+            if update % 150 == 0:
+                y = torch.randint(0, 5, (300,)) if spike is None else X.argmax(1) % 5
+            if spike is not None:
+                is_high = 600 <= update < 605
+                optimizer.param_groups[0]["lr"] = spike if is_high else rate
+            rows = torch.randint(0, 300, (64,))
+            optimizer.zero_grad()
+            loss(model(X[rows]), y[rows]).backward()
+            optimizer.step()
+    return watch, watch.diagnose((X, y), loss)
+
+
+def test_networks_that_learn_less_and_less_are_found():
+    """Units die little by little over tasks, and the loss gets worse."""
+    watch, found = tasks(25, 1.0)
+    losses = [row["loss"] for row in watch.records]
+    assert sum(losses[-90:]) > 1.1 * sum(losses[90:180])
+    first = found.findings[0]
+    assert (first.code, first.severity) == ("loss-of-plasticity", "serious")
+    assert 100 < first.when < watch.n_updates
+    assert any("times that of its best quarter" in fact for fact in first.evidence)
+
+
+def test_tasks_that_are_learned_cost_no_plasticity():
+    """At a moderate rate; and what one spike of the rate did is not called that."""
+    codes = {f.code for f in tasks(12, 0.1)[1].findings}
+    assert "loss-of-plasticity" not in codes
+    _, found = tasks(10, 0.1, spike=60.0)
+    assert "loss-of-plasticity" not in {f.code for f in found.findings}
+    deaths = [f.when for f in found.findings if f.code == "dead-units"]
+    assert any(590 <= when <= 620 for when in deaths if when is not None)
+
+
+def test_recurrent_layers_are_told_to_clip():
+    """Where updates were too large, through time; other layers are not."""
+    torch.manual_seed(0)
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.memory = nn.RNN(3, 20, nonlinearity="relu", batch_first=True)
+            self.end = nn.Linear(20, 3)
+            nn.init.eye_(self.memory.weight_hh_l0)
+
+        def forward(self, x):
+            """Return logits."""
+            return self.end(self.memory(x)[0][:, -1])
+
+    model, loss = Reader(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    X, y = torch.randn(90, 40, 3), torch.arange(90) % 3
+    with hardzero.watch(model) as watch:
+        for _ in range(40):
+            optimizer.zero_grad()
+            loss(model(X), y).backward()
+            optimizer.step()
+    assert watch.is_recurrent("memory")
+    assert not watch.is_recurrent("end")
+    (finding, *_) = watch.diagnose((X, y), loss).findings
+    assert finding.code in {"dead-units", "non-finite-parameter"}
+    assert "lip gradients" in finding.remedy
 
 
 def test_records_go_to_loggers(monkeypatch):
@@ -732,3 +779,57 @@ def test_distributed_training_is_watched_in_each_process(tmp_path):
         assert "silent" in lines[0]
     finally:
         torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("form", ["tuple", "dict", "object", "scalar"])
+def test_losses_that_models_compute_are_seen(form):
+    """As language models do: next to the logits, or alone."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.map = nn.Linear(6, 3)
+
+        def forward(self, x, y):
+            """Return logits and loss."""
+            logits = self.map(x)
+            loss = F.cross_entropy(logits, y)
+            outputs = {"loss": loss, "logits": logits}
+            return {
+                "tuple": (logits, loss),
+                "dict": outputs,
+                "object": types.SimpleNamespace(**outputs),
+                "scalar": loss,
+            }[form]
+
+    torch.manual_seed(0)
+    model, seen = Model(), []
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model) as watch:
+        for _ in range(10):
+            optimizer.zero_grad()
+            outputs = model(torch.randn(8, 6), torch.arange(8) % 3)
+            loss = {
+                "tuple": lambda o: o[1],
+                "dict": lambda o: o["loss"],
+                "object": lambda o: o.loss,
+                "scalar": lambda o: o,
+            }[form](outputs)
+            seen.append(loss.item())
+            loss.backward()
+            optimizer.step()
+    assert [row["loss"] for row in watch.records] == pytest.approx(seen)
+
+
+def test_a_loss_that_no_hook_sees_is_said_to_be_unseen():
+    """At once, and once."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hardzero.watch(model) as watch:
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.randn(8, 6)), torch.arange(8) % 3).backward()
+            optimizer.step()
+            (line,) = watch.unseen
+            assert line.startswith("the loss is a function call")
+    assert "loss" not in watch.records[-1]

@@ -68,7 +68,7 @@ def diagnose(
         return diagnose_pair(model[0], model[1], data, loss, optimizer)
     n_rows = _BATCH
     if isinstance(model, torch.nn.Module):
-        network = model
+        network = getattr(model, "_orig_mod", model)  # of a compiled one
     elif isinstance(model, torch.export.ExportedProgram):
         network, n_rows = model.module(), _rows_of(model) or _BATCH
         if n_rows != _BATCH:

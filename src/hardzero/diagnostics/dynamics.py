@@ -57,9 +57,11 @@ def with_history(found: Diagnosis, watch: "Watch") -> Diagnosis:
     findings = list(_with_first_bad(findings, watch))
     if "not-optimised" not in codes:
         findings += _never_moved(records, watch)
-    severities = {finding.severity for finding in findings}
-    if "serious" not in severities and "loss-at-entropy" not in codes:
-        findings += _less_plastic(records, watch)
+    if watch.first_bad is None:
+        is_sick = any(finding.severity == "serious" for finding in findings)
+        is_sick = is_sick or "loss-at-entropy" in codes
+        # It comes first: units that die little by little are a part of it.
+        findings = [*_less_plastic(records, watch, is_sick=is_sick), *findings]
     layers = [
         {**layer, **_lives(units[layer["name"]], watch)}
         if layer["name"] in units
@@ -190,9 +192,17 @@ def _with_deaths(
                 "They did not fire before the first update either: initialisation, "
                 "biases or the scale of the inputs."
             )
+        remedy = finding.remedy
+        if "Watch the training" in remedy:
+            cause = "What they are given, or their weights, keep them below 0."
+            remedy = (
+                "Draw their weights anew (hardzero.remedies.initialise), or centre "
+            )
+            remedy += "the inputs."
         return replace(
             finding,
             cause=f"Dead from the start. {cause}",
+            remedy=remedy,
             not_the_cause=("learning rate: they were dead before it could act",),
             evidence=(*evidence, *finding.evidence),
             confidence=max(finding.confidence, 0.85),
@@ -202,12 +212,20 @@ def _with_deaths(
     largest = _largest_update(records, high)
     if largest is not None and largest[1] > _LARGE_UPDATE:
         name, ratio, update = largest
+        size = f"{ratio:.0%} of" if ratio < 10 else f"{ratio:.2g} times"
+        cause = f"Updates were too large when they died: one near update {update:,} "
+        cause += f"changed {name} by {size} its norm."
+        remedy = "Lower the learning rate, above all in the first steps; then revive "
+        remedy += "the units."
+        if watch.is_recurrent(finding.where):
+            cause += " Through time a gradient is multiplied at each step, and grows "
+            cause += "without bound once weights are a little too large."
+            remedy = "Clip gradients (torch.nn.utils.clip_grad_norm_), and lower the "
+            remedy += "learning rate if that does not do."
         return replace(
             finding,
-            cause=f"Updates were too large when they died: one near update {update:,} "
-            f"changed {name} by {ratio:.0%} of its norm.",
-            remedy="Lower the learning rate, above all in the first steps; then revive "
-            "the units.",
+            cause=cause,
+            remedy=remedy,
             not_the_cause=("initialisation: they fired before",),
             confidence=0.9,
         )
@@ -350,8 +368,35 @@ def _never_moved(records: Records, watch: "Watch") -> Iterator[Finding]:
         )
 
 
-def _less_plastic(records: Records, watch: "Watch") -> Iterator[Finding]:
-    """Find layers whose outputs lose dimensions while units fall asleep."""
+def _fell_back(records: Records) -> float | None:
+    """Return the loss of the last quarter relative to that of the best one."""
+    losses = [row["loss"] for row in records if "loss" in row]
+    if len(losses) < 8 or not np.isfinite(losses).all() or min(losses) <= 0:
+        return None
+    quarters = [float(part.mean()) for part in np.array_split(np.array(losses), 4)]
+    return quarters[-1] / min(quarters)
+
+
+def _died_at_once(of_site: dict[str, Array], watch: "Watch") -> bool:
+    """Return whether half of the deaths are within a fiftieth of the training."""
+    died = of_site["last"][_is_silent(of_site, watch) & (of_site["first"] >= 0)]
+    if len(died) < 5:
+        return False
+    low, high = np.quantile(died, [0.25, 0.75])
+    return bool(high - low < max(0.02 * watch.n_updates, 2 * watch.every))
+
+
+def _less_plastic(
+    records: Records, watch: "Watch", *, is_sick: bool
+) -> Iterator[Finding]:
+    """Find a training that learns less and less, while its units fall asleep.
+
+    Units die little by little. Where they die at once, an update was too large.
+    """
+    worse = _fell_back(records)
+    if is_sick if worse is None else worse < 1.05:
+        return
+    tired = []
     for name in watch.units:
         rows = [row for row in records if f"rank/{name}" in row]
         if len(rows) < 8:
@@ -363,22 +408,33 @@ def _less_plastic(records: Records, watch: "Watch") -> Iterator[Finding]:
             continue
         if dormant[-2:].min() < dormant[0] + 0.25:
             continue
-        began = int(rows[int(np.argmax(ranks <= early / 2))]["update"])
-        yield Finding(
-            "loss-of-plasticity",
-            "warning",
-            name,
-            f"The outputs of {name} fell from an effective rank of {early:.1f} to "
-            f"{ranks[-1]:.1f}, and {dormant[-1]:.0%} of its units are dormant.",
-            (
-                f"dormant at first {dormant[0]:.0%} (score up to 0.025, Sokar et al. "
-                "2023)",
-                f"{len(rows)} measurements in {watch.n_updates:,} updates",
-            ),
-            "The layer learns with fewer and fewer of its units, as happens over a "
-            "sequence of tasks or under a rate that is too high for too long.",
-            "Revive dormant units now and then, or regularise towards the "
-            "initialisation.",
-            confidence=0.7,
-            when=began,
-        )
+        if not _died_at_once(watch.units[name], watch):
+            awake = int(np.flatnonzero(ranks > early / 2)[-1])
+            since = int(rows[awake + 1]["update"])
+            tired.append((ranks[-1] / early, name, early, ranks, dormant, since))
+    if not tired:
+        return
+    _, name, early, ranks, dormant, since = min(tired, key=lambda layer: layer[0])
+    evidence = [
+        f"dormant at first {dormant[0]:.0%} (score up to 0.025, Sokar et al. 2023)",
+        f"{len(ranks)} measurements in {watch.n_updates:,} updates",
+    ]
+    if worse is not None:
+        evidence.append(f"the loss is {worse:.3g} times that of its best quarter")
+    if len(tired) > 1:
+        evidence.append(f"also {', '.join(t[1] for t in tired if t[1] != name)}")
+    yield Finding(
+        "loss-of-plasticity",
+        "warning" if worse is None else "serious",
+        name,
+        f"The outputs of {name} fell from an effective rank of {early:.1f} to "
+        f"{ranks[-1]:.1f}, and {dormant[-1]:.0%} of its units are dormant.",
+        tuple(evidence),
+        "The network learns with fewer and fewer of its units, as happens over a "
+        "sequence of tasks or under a rate that is too high for too long.",
+        "Revive dormant units now and then (hardzero.remedies.revive_ between two "
+        "updates), lower the rate, or regularise towards the initialisation.",
+        ("a single large update: units would have died at once",),
+        confidence=0.7 if worse is None else 0.85,
+        when=since,
+    )

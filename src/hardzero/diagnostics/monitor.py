@@ -10,7 +10,7 @@ their change are measured, all on the device.
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock, get_ident
@@ -300,6 +300,24 @@ class Watch:
         """
         return self._counters[site].maker
 
+    def is_recurrent(self, site: str) -> bool:
+        """Return whether a site is a recurrent layer, or called at each time step.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+
+        Returns
+        -------
+        bool
+            False if it is not known.
+        """
+        counter = self._counters.get(site)
+        return counter is not None and (
+            counter.site.function.startswith("rnn_") or f"{site}#4" in self._counters
+        )
+
     @property
     def records(self) -> list[dict[str, float]]:
         """One row a block: the update, and numbers under names such as "zeros/1".
@@ -441,6 +459,8 @@ class Watch:
         self._last_pass = module, inputs, named, outputs
         if self._loss_module is None:  # else a look at the loss is enough
             self._look_for_bad()
+            if self._is_sampled:
+                self._loss = _loss_among(outputs)
 
     def _counts(self) -> bool:
         return bool(self.model.training and torch.is_grad_enabled())
@@ -618,6 +638,11 @@ class Watch:
 
     def _settle(self) -> None:
         """Keep only the hooks that the first update has shown to be needed."""
+        if self._is_whole and self._loss is None and self._loss_module is None:
+            self.unseen.append(
+                "the loss is a function call, which no hook sees; make it a module, "
+                "such as torch.nn.CrossEntropyLoss(), to have it in the records."
+            )
         if self._is_whole and self._loss_module is not None:
             self._first_hooks.close()
             hook = self._loss_module.register_forward_hook(_Hook(self._see_loss))
@@ -760,6 +785,22 @@ def _is_symbolic() -> bool:
         or torch.compiler.is_compiling()
         or torch._C._functorch.peek_interpreter_stack() is not None
     )
+
+
+def _loss_among(outputs: Any) -> Tensor | None:
+    """Return the loss that a model computes itself, if it puts one out."""
+    if isinstance(outputs, Tensor):
+        parts: Iterable[Any] = [outputs]
+    elif isinstance(outputs, Mapping):
+        parts = [outputs.get("loss")]
+    elif isinstance(outputs, (tuple, list)):
+        parts = outputs
+    else:
+        parts = [getattr(outputs, "loss", None)]
+    for part in parts:
+        if isinstance(part, Tensor) and not part.ndim and part.requires_grad:
+            return part.detach()
+    return None
 
 
 def _root_mean_square(values: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ __all__ = [
     "call_model",
     "left_alone",
     "main_output",
+    "placed",
     "record",
 ]
 
@@ -269,10 +270,14 @@ def record(
         left_alone(model),  # parametrised weights change buffers when read
         torch.inference_mode(False),
         torch.set_grad_enabled(loss is not None),
+        _uncompiled(),
     ):
         for name, parameter in model.named_parameters():
             if nn.parameter.is_lazy(parameter):
-                continue
+                raise ParameterError(
+                    f"parameter {name} has no values before the first batch. Run the "
+                    "model on one."
+                )
             if parameter.is_meta:
                 raise ParameterError(
                     f"parameter {name} is on the meta device and holds no numbers. "
@@ -318,16 +323,48 @@ def record(
                         bias.detach().double().cpu().numpy(),
                         norms.numpy(),
                     )
-        for batch in batches:
-            inputs, targets = tree_map(_for_autograd, batch) if loss else batch
+        for inputs, targets in placed(model, batches):
             _add_batch(found, model, inputs, targets, loss)
     return found
 
 
-def _for_autograd(part: Any) -> Any:
-    """Return a tensor that gradients may come through."""
-    is_tensor = isinstance(part, Tensor)
-    return part.clone() if is_tensor and part.is_inference() else part
+def _uncompiled() -> contextlib.AbstractContextManager[None]:
+    """Let compiled parts run as they are written, so that their calls are seen."""
+    stance = getattr(torch.compiler, "set_stance", None)  # from PyTorch 2.6 on
+    found: contextlib.AbstractContextManager[None]
+    found = contextlib.nullcontext() if stance is None else stance("force_eager")
+    return found
+
+
+def placed(
+    model: nn.Module, batches: Iterable[tuple[Any, Any]]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield batches whose tensors are where a model is.
+
+    Parameters
+    ----------
+    model : Module
+        Nothing is moved if its parameters are on several devices.
+    batches : iterable of (inputs, targets)
+        Of tensors, also nested, or anything else.
+
+    Yields
+    ------
+    tuple
+        The same, on the device of the model, and such that gradients may come through
+        tensors that were made in inference mode.
+    """
+    devices = {p.device for p in model.parameters()}
+    device = devices.pop() if len(devices) == 1 else None
+
+    def at(part: Any) -> Any:
+        if not isinstance(part, Tensor):
+            return part
+        part = part if device is None else part.to(device)
+        return part.clone() if part.is_inference() else part
+
+    for batch in batches:
+        yield tree_map(at, batch)
 
 
 def _is_finite(values: Tensor) -> bool:

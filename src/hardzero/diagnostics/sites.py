@@ -8,7 +8,8 @@ which one a call happens.
 
 Within TorchScript there are no such calls. There a `TorchDispatchMode` hands the
 operators on, and the function mode sees those. It sees those of a program from
-torch.export, too. In which module they happen is told by the parameters that they use.
+torch.export, too. What torch.func maps or transforms has no numbers and is passed over.
+In which module they happen is told by the parameters that they use.
 """
 
 from collections.abc import Callable, Iterator
@@ -232,7 +233,7 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not followed
     ) -> Any:
         kwargs = kwargs or {}
         module = self._current()
-        if module is None:
+        if module is None or torch._C._functorch.peek_interpreter_stack() is not None:
             return func(*args, **kwargs)
         name = getattr(func, "__name__", "").partition(".")[0]  # not its overload
         kind = None
