@@ -157,6 +157,7 @@ def test_a_training_by_skorch():
     assert callback.watch.n_updates > 10
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # between lightning and PyTorch
 def test_a_training_by_lightning():
     """The real one calls what is played above."""
     lightning = pytest.importorskip("lightning")

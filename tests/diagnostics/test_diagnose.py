@@ -693,3 +693,59 @@ def test_models_without_values_are_told():
         ParameterError, match=r"0.weight has no values before the first"
     ):
         diagnose(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.randn(9, 3))
+
+
+def test_no_gradient_below_a_silent_layer_is_not_called_vanishing():
+    """The layer of which nothing comes through says why."""
+    torch.manual_seed(0)
+    model = mlp(8, 20, 20, 20, 3)
+    with torch.no_grad():
+        model[2].bias.fill_(-50)
+    X, y = torch.randn(400, 8), torch.randint(0, 3, (400,))
+    codes = [f.code for f in diagnose(model, (X, y), CE).findings]
+    assert codes[0] == "dead-units"
+    assert "vanishing-gradient" not in codes
+
+
+def test_modest_rates_are_not_blamed(digits):
+    """Of dead units behind a rate that is usual, the rate is not called too high."""
+    X, y = digits
+    torch.manual_seed(0)
+    model = mlp(64, 40, 10)
+    with torch.no_grad():
+        model[0].weight[:30] = -model[0].weight[:30].abs()
+        model[0].bias.zero_()
+    causes = {}
+    for rate in (0.1, 3.0):
+        optimizer = torch.optim.SGD(model.parameters(), rate)
+        (dead, *_) = diagnose(model, (X, y), CE, optimizer).findings
+        assert dead.code == "dead-units"
+        causes[rate] = dead.cause, dead.confidence
+    assert "is not high now (0.1, SGD)" in causes[0.1][0]
+    assert "too high (the optimizer's is 3)" in causes[3.0][0]
+    assert causes[0.1][1] < causes[3.0][1]
+
+
+def test_a_stuck_loss_behind_a_silent_layer_says_so(digits):
+    """And sends to that layer instead of to the learning rate."""
+    model = mlp(64, 40, 10)
+    with torch.no_grad():
+        model[0].bias.fill_(-100)
+        model[2].bias.zero_()
+    found = diagnose(model, digits, CE)
+    (stuck,) = [f for f in found.findings if f.code == "loss-at-entropy"]
+    assert "Nothing comes through 1" in stuck.cause
+
+
+def test_saturation_by_raw_inputs_says_so():
+    """The first layer names the scale; without it, weights or inputs are large."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 20), nn.Tanh(), nn.Linear(20, 3))
+    X, y = torch.randn(400, 8), torch.randint(0, 3, (400,))
+    (found, *_) = diagnose(model, (200 * X, y), CE).findings
+    assert found.code == "saturated-units"
+    assert "Inputs are on a scale of 2" in found.cause
+    with torch.no_grad():
+        model[0].weight *= 200
+    (found, *_) = diagnose(model, (X, y), CE).findings
+    assert "weights or inputs have a large scale" in found.cause

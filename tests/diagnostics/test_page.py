@@ -269,6 +269,17 @@ def test_a_watched_training_is_drawn():
     assert Diagnosis.from_json(found.to_json()) == found
 
 
+def test_pages_with_everything_stay_small():
+    """Long names, many findings, layers and classes, and full curves."""
+    rows = [layer(f"{i}" + "é" * 500, 40) for i in range(500)]
+    found = diagnosis("ü" * 500)
+    drawn = history(100, [f"{i}" + "ß" * 300 for i in range(8)], value=0.123456)
+    facts = {**found.facts, "history": drawn}
+    text = render(Diagnosis(found.findings * 300, tuple(rows), facts))
+    assert len(text.encode()) < 300_000
+    assert text.count("<figure>") == 3
+
+
 def test_curves_end_where_values_do():
     """Gaps stay gaps; the scale is logarithmic over more than two powers of ten."""
     picture = curves("t", [1, 2, 3, 4], {"a": [1.0, None, 1.0, 2.0]})

@@ -833,3 +833,10 @@ def test_a_loss_that_no_hook_sees_is_said_to_be_unseen():
             (line,) = watch.unseen
             assert line.startswith("the loss is a function call")
     assert "loss" not in watch.records[-1]
+
+
+def test_rows_hold_no_tensors_on_a_cpu():
+    """Thousands of small tensors among large ones would keep memory from shrinking."""
+    watch = train(mlp(), around=lambda m, o: hardzero.watch(m, o, every=2), updates=30)
+    kinds = {type(value) for row in watch._rows[:-1] for value in row.values()}
+    assert kinds == {float}

@@ -335,17 +335,7 @@ class Watch:
         it). ``update``, ``reached``
         are taken from up to 4,096 entries, ranks from up to 64 rows.
         """
-        found = []
-        for row in self._rows:
-            plain: dict[str, float] = {}
-            for name, value in row.items():
-                if isinstance(value, tuple):  # names, a tensor of as many numbers
-                    numbers = value[1].tolist()
-                    plain |= dict(zip(value[0], numbers, strict=True))
-                else:
-                    plain[name] = float(value)
-            found.append(plain)
-        return found
+        return [_plain(row) for row in self._rows]
 
     def write(self, logger: Any) -> None:
         """Write `records` to a logger of experiments.
@@ -723,7 +713,9 @@ class Watch:
             row |= self._flips()
         self._samples, self._row = None, {}
         if self._n_blocks % self._stride == 0:
-            self._rows.append(row)
+            # Elsewhere, reading numbers back would make the device wait.
+            is_on_cpu = all(p.device.type == "cpu" for _, p in self._named[:1])
+            self._rows.append(_plain(row) if is_on_cpu else row)
         self._n_blocks += 1
         self._last_closed = self.n_updates
         if len(self._rows) > _MOST_ROWS:  # every second one is enough from now on
@@ -776,6 +768,17 @@ class Watch:
 
 
 _of_any_optimizer: Final = _AnyOptimizer()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, float]:
+    """Return a row with numbers in place of tensors."""
+    plain: dict[str, float] = {}
+    for name, value in row.items():
+        if isinstance(value, tuple):  # names, a tensor of as many numbers
+            plain |= dict(zip(value[0], value[1].tolist(), strict=True))
+        else:
+            plain[name] = float(value)
+    return plain
 
 
 def _is_symbolic() -> bool:

@@ -12,7 +12,8 @@ __all__ = ["render", "render_fragment"]
 
 # Bytes for each part, so that a page stays below 300 kB whatever is in it.
 _FINDINGS: Final = 85_000
-_LAYERS: Final = 100_000
+_CHARTS: Final = 40_000
+_LAYERS: Final = 80_000
 _CLASSES: Final = 50_000
 _FACTS: Final = 4_000
 _JSON: Final = 50_000
@@ -172,7 +173,7 @@ def _training(history: Mapping[str, Any] | None) -> str:
     if history is None:
         return ""
     updates, series = history["update"], history["series"]
-    pictures = []
+    pictures: list[str] = []
     for kind, title in _CURVES.items():
         lines = {
             name.removeprefix(f"{kind}/"): line
@@ -185,7 +186,8 @@ def _training(history: Mapping[str, Any] | None) -> str:
                 f"<figure><figcaption>{title}</figcaption>"
                 f"{_scrolling(title, picture)}</figure>"
             )
-    return "\n".join(["<h2>The training</h2>", *pictures]) if pictures else ""
+    kept = _within(pictures, _CHARTS)
+    return "\n".join(["<h2>The training</h2>", *kept]) if kept else ""
 
 
 def _layers(layers: Sequence[Mapping[str, Any]]) -> str:

@@ -228,7 +228,8 @@ class Record:
     bad_gradient: str | None = None
     bad_input: tuple[int, int] | None = None  # example and feature, from 0 on
     spread: tuple[Any, Any] | None = None  # shapes of outputs and targets that differ
-    rates: tuple[float, ...] = ()  # of the optimizer
+    optimizer: str = ""  # its type
+    rates: tuple[float, ...] = ()  # and its learning rates, now
     # Of what reaches the first map: numbers, their squares; what the model does first
     # may change their scale.
     first_inputs: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -265,6 +266,7 @@ def record(
     optimised = None
     if optimizer is not None:
         found.rates = tuple(float(g.get("lr", 0)) for g in optimizer.param_groups)
+        found.optimizer = type(optimizer).__name__
         optimised = {id(p) for group in optimizer.param_groups for p in group["params"]}
     with (
         left_alone(model),  # parametrised weights change buffers when read

@@ -318,6 +318,8 @@ def _saturation(found: Record) -> Iterator[Finding]:
         flat = float(units.flat.sum()) / max(units.n_values * units.n_units, 1)
         if flat < _HALF:
             continue
+        scale = _input_scale(found) or 0.0
+        is_first = units is next(iter(found.sites.values()))
         yield Finding(
             "saturated-units",
             "serious" if flat > 0.8 else "warning",
@@ -325,7 +327,9 @@ def _saturation(found: Record) -> Iterator[Finding]:
             f"{flat:.0%} of the outputs of {units.site.name} ({units.site.function}) "
             "lie where the slope is under 5 % of its largest.",
             (f"{units.n_examples:,} examples, {units.n_units} units",),
-            "Pre-activations are too large: weights or inputs have a large scale.",
+            f"Inputs are on a scale of {scale:.3g}, and pre-activations with them."
+            if is_first and scale > 20
+            else "Pre-activations are too large: weights or inputs have a large scale.",
             "Standardise the inputs, lower the scale of the weights (Glorot "
             "initialisation) or the learning rate.",
             confidence=0.7,
@@ -421,8 +425,8 @@ def _signals(found: Record) -> Iterator[Finding]:
     if len(of_sites) < 3 or any(not math.isfinite(g) for _, g in of_sites):
         return
     (lowest, low), (highest, high) = of_sites[0], of_sites[-1]
-    if high == 0:
-        return
+    if high == 0 or (low == 0 and any(_is_silent(u) for u in found.sites.values())):
+        return  # a layer of which nothing comes through says why
     first, last = lowest.site.name, highest.site.name
     n_steps = highest.place - lowest.place
     factor = (low / high) ** (1 / n_steps) if low > 0 else 0.0
@@ -442,6 +446,10 @@ def _signals(found: Record) -> Iterator[Finding]:
         ),
         *_why_signals(lowest.site.function, shrinks=shrinks),
     )
+
+
+def _is_silent(units: UnitRecord) -> bool:
+    return units.site.kind == "rectifier" and bool(units.never_fired.all())
 
 
 def _why_signals(function: str, *, shrinks: bool) -> tuple[str, str, Any, float]:
@@ -536,6 +544,15 @@ def _why_stuck(
     found: Record, is_constant: bool
 ) -> tuple[str, str, tuple[str, ...], float]:
     """Return cause, remedy, what is not the cause, and confidence."""
+    silent = next((u.site.name for u in found.sites.values() if _is_silent(u)), None)
+    if silent is not None and is_constant:
+        return (
+            f"Nothing comes through {silent}, all of whose units are off, so that the "
+            "network puts out the same for all.",
+            f"Mend {silent} first; see the finding about it.",
+            (),
+            0.9,
+        )
     if _has_shrunk(found):
         sizes = sorted(_layer_sizes(found))
         return (
@@ -773,6 +790,17 @@ def _why_dead(
             (),
             0.7,
         )
+    if _is_modest(found):
+        return (
+            "Their weights turn every input of the data to below 0: updates threw them "
+            "there. The learning rate is not high now "
+            f"({max(found.rates):g}, {found.optimizer}): it was higher before, or a "
+            "penalty on activations did it.",
+            "Lower the penalty on activations, if there is one, or the highest rate of "
+            "the schedule; watch the training to see when they died.",
+            ("biases: they are smaller than what the weights contribute",),
+            0.4,
+        )
     return (
         "Their weights turn every input of the data to below 0: updates threw them "
         "there, most often at a learning rate that is too high"
@@ -797,6 +825,12 @@ def _sampled(units: UnitRecord) -> str:
     if units.chosen is None:
         return ""
     return f" ({units.n_units:,} evenly spaced ones of {units.n_all:,} were counted)"
+
+
+def _is_modest(found: Record) -> bool:
+    """Return whether the optimizer is known to take steps of a usual size."""
+    usual = 0.1 if "SGD" in found.optimizer else 0.003
+    return bool(found.rates) and max(found.rates) <= usual
 
 
 def _is_constant(found: Record, units: UnitRecord) -> bool:
